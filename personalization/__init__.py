@@ -1,0 +1,1 @@
+"""Reserved for the personal knowledge graph and episodic memory (docs/architecture.md)."""

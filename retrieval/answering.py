@@ -1,0 +1,181 @@
+"""Evidence becomes an extractive answer: quotes with numbered citations.
+
+Promises that every sentence carries the number of the section that it comes
+from, and that a quote stands in its section word for word.
+Must never happen: a sentence without a citation; a number without a passage.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from supportkg.lib import embeddings
+from tickets.models import Section, Ticket
+
+from .evidence import Evidence
+from .query import Intent, QueryAnalysis
+
+MAX_TICKETS = 3
+MAX_RELATED = 20
+QUOTE = 600  # characters
+# Sentences that are compared with the question to choose a quote; a longer
+# section is a pasted file.
+MAX_SENTENCES = 80
+_SENTENCE = re.compile(r"[^\n.!?。！？]*(?:[.!?](?!\s|$)[^\n.!?。！？]*)*(?:[.!?。！？]+|\n|$)\s*")
+
+_RELATIONS = {
+    ("BLOCKS", "in"): "blocks {of}",
+    ("BLOCKS", "out"): "is blocked by {of}",
+    ("CAUSED_BY", "out"): "is named as the cause of {of}",
+    ("DUPLICATE_OF", "both"): "is linked to {of} as a duplicate",
+    ("PARENT_OF", "both"): "is linked to {of} as parent or part",
+    ("CLONE_OF", "both"): "is linked to {of} as a clone",
+    ("RELATES_TO", "both"): "is related to {of}",
+    ("SIMILAR_TO", "both"): "has a title similar to that of {of}",
+}
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A cited passage: ``text`` is a span of ``section.text``."""
+
+    number: int
+    section: Section
+    text: str
+
+
+@dataclass
+class Draft:
+    """An answer in the making: Markdown paragraphs with [n], and what n stands for."""
+
+    paragraphs: list[str] = field(default_factory=list)
+    quotes: list[Quote] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(self.paragraphs)
+
+    def cite(self, section: Section, text: str) -> int:
+        """The number for a passage; the same passage keeps its number."""
+        for quote in self.quotes:
+            if quote.section.pk == section.pk and quote.text == text:
+                return quote.number
+        self.quotes.append(Quote(len(self.quotes) + 1, section, text))
+        return len(self.quotes)
+
+
+def compose(
+    analysis: QueryAnalysis,
+    intent: Intent,
+    evidence: Sequence[Evidence],
+    tickets: Sequence[Ticket],
+) -> Draft:
+    """An answer from evidence about ``tickets`` (best first), never empty when there is any."""
+    titles = _titles(tickets, evidence)
+    draft = Draft()
+    if intent.relationship:
+        for e in evidence[:MAX_RELATED]:
+            _, direction, of = e.relation or ("", "", "")
+            says = _RELATIONS[intent.relationship, direction].format(of=of)
+            number = draft.cite(e.section, e.section.text)
+            draft.paragraphs.append(f"{_name(e.section.ticket)} {says} [{number}].")
+        return draft
+    _say_what_is_missing(draft, analysis, intent, evidence, tickets, titles)
+    shown = list(dict.fromkeys(e.rank for e in evidence))[:MAX_TICKETS]
+    for rank in shown:
+        of_ticket = [e for e in evidence if e.rank == rank]
+        _quote_ticket(draft, analysis, of_ticket, titles)
+    return draft
+
+
+def _say_what_is_missing(
+    draft: Draft,
+    analysis: QueryAnalysis,
+    intent: Intent,
+    evidence: Sequence[Evidence],
+    tickets: Sequence[Ticket],
+    titles: dict[int, Section],
+) -> None:
+    """When the closest ticket does not have what was asked for, say so first."""
+    closest = tickets[0]
+    if not analysis.explicit or not evidence or evidence[0].rank == 0 or closest.pk not in titles:
+        return
+    title = titles[closest.pk]
+    number = draft.cite(title, title.text)
+    wanted = intent.sections[0].replace("_", " ")
+    draft.paragraphs.append(
+        f"The closest ticket, {_name(closest)} [{number}], has no {wanted} on record."
+    )
+
+
+def _quote_ticket(
+    draft: Draft, analysis: QueryAnalysis, evidence: list[Evidence], titles: dict[int, Section]
+) -> None:
+    ticket = evidence[0].section.ticket
+    lead = _name(ticket)
+    if title := titles.get(ticket.pk):
+        lead += f" [{draft.cite(title, title.text)}]"
+    values = [e for e in evidence if len(e.section.text) <= 80 and e.section.kind != "comment"]
+    if len(values) == len(evidence):
+        parts = [
+            f"{e.section.text.strip()} [{draft.cite(e.section, e.section.text)}]" for e in values
+        ]
+        heading = evidence[0].section.kind.replace("_", " ")
+        draft.paragraphs.append(f"{lead}, {heading}: {', '.join(parts)}.")
+        return
+    section, text = best_passage(analysis.text, [e.section for e in evidence])
+    number = draft.cite(section, text)
+    by = f", {section.heading.lower()}" + (f" by {section.author}" if section.author else "")
+    note = "" if section.public else " (internal note)"
+    quoted = "\n".join(f"> {line}" for line in text.splitlines())
+    draft.paragraphs.append(f"{lead}{by}{note}:\n\n{quoted} [{number}]")
+
+
+def best_passage(question: str, sections: Sequence[Section]) -> tuple[Section, str]:
+    """The section and the span of at most about QUOTE characters closest to the question.
+
+    A single short section is taken as it is.
+    """
+    if len(sections) == 1 and len(sections[0].text) <= QUOTE:
+        return sections[0], sections[0].text.strip()
+    spans = [
+        (section, start, end)
+        for section in sections
+        for start, end in sentences(section.text)[:MAX_SENTENCES]
+    ][:MAX_SENTENCES]
+    texts = [section.text[start:end] for section, start, end in spans]
+    vectors = embeddings.embed([*texts, question])
+    best = int(np.argmax(vectors[:-1] @ vectors[-1]))
+    section, start, end = spans[best]
+    if len(section.text) <= QUOTE:
+        return section, section.text.strip()
+    if section.kind == "steps_to_reproduce":
+        start, end = 0, 0  # steps are read from the first one
+    for other, left, right in spans:
+        if other is section and left >= end and right - start <= QUOTE:
+            end = right
+    return section, section.text[start : max(end, start + 1)].strip() or section.text[:QUOTE]
+
+
+def sentences(text: str) -> list[tuple[int, int]]:
+    """(start, end) of the sentences and lines of ``text``; very long ones are cut."""
+    spans = []
+    for match in _SENTENCE.finditer(text):
+        if match.group().strip():
+            spans.append((match.start(), min(match.end(), match.start() + QUOTE)))
+    return spans
+
+
+def _titles(tickets: Sequence[Ticket], evidence: Sequence[Evidence]) -> dict[int, Section]:
+    ids = {ticket.pk for ticket in tickets} | {e.section.ticket_id for e in evidence}
+    rows = Section.objects.filter(ticket__in=ids, kind="summary").select_related("ticket")
+    return {row.ticket_id: row for row in rows}
+
+
+def _name(ticket: Ticket) -> str:
+    state = ", ".join(word for word in (ticket.status, ticket.resolution) if word)
+    return f"{ticket.key} “{ticket.summary.strip()}”" + (f" ({state})" if state else "")

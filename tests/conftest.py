@@ -1,0 +1,61 @@
+"""Fixtures that every test may use: a database and a graph of the tests' own.
+
+Must never happen: a database or graph that is not marked as the tests' own
+being emptied. The PostgreSQL test database carries a comment, the graph a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from supportkg.lib import graph as lib_graph
+from tickets import graph as projection
+
+DATABASE_MARK = "made by the SupportKG tests; may be dropped"
+DATA = Path(__file__).parent / "data"
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings() -> None:
+    """Refuse before pytest-django drops a database of the test's name that is not ours."""
+    own = settings.DATABASES["default"]
+    name = f"test_{own['NAME']}"
+    parts = {"host": own["HOST"], "port": own["PORT"], "user": own["USER"]}
+    with psycopg.connect(
+        **parts, password=own["PASSWORD"], dbname=own["NAME"], autocommit=True
+    ) as server:
+        row = server.execute(
+            "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s",
+            [name],
+        ).fetchone()
+    if row is not None and row[0] != DATABASE_MARK:
+        pytest.exit(f"The database {name} was not made by these tests; rename or drop it.", 3)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: object) -> None:
+    """Mark the database that pytest-django has just made."""
+    with django_db_blocker.unblock(), connection.cursor() as cursor:  # type: ignore[attr-defined]
+        name = connection.ops.quote_name(connection.settings_dict["NAME"])
+        cursor.execute(f"COMMENT ON DATABASE {name} IS '{DATABASE_MARK}'")
+
+
+@pytest.fixture(scope="session")
+def _own_graph() -> Iterator[None]:
+    lib_graph.mark_as_test()
+    projection.prepare()
+    yield
+    lib_graph.close()
+
+
+@pytest.fixture
+def graph(_own_graph: None) -> Iterator[object]:
+    """``supportkg.lib.graph`` on an empty graph that is marked as the tests' own."""
+    lib_graph.wipe(test_only=True)
+    yield lib_graph
