@@ -8,10 +8,10 @@ from django.core.management import execute_from_command_line
 
 from supportkg.lib import services
 
-# Commands that open no connection or start services themselves, and those that need PostgreSQL
-# only. Every other command may use all services.
+# Commands that open no connection, and those that need PostgreSQL only. Every other command may
+# use all services.
 _NO_SERVICE = {
-    "check", "collectstatic", "compilemessages", "dev", "diffsettings", "findstatic", "help",
+    "check", "collectstatic", "compilemessages", "diffsettings", "findstatic", "help",
     "makemessages", "makemigrations", "services", "spectacular", "startapp", "startproject",
     "version",
 }  # fmt: skip

@@ -77,19 +77,29 @@ def compose(
     """An answer from evidence about ``tickets`` (best first), never empty when there is any."""
     titles = _titles(tickets, evidence)
     draft = Draft()
-    if intent.relationship:
-        for e in evidence[:MAX_RELATED]:
-            _, direction, of = e.relation or ("", "", "")
-            says = _RELATIONS[intent.relationship, direction].format(of=of)
-            number = draft.cite(e.section, e.section.text)
-            draft.paragraphs.append(f"{_name(e.section.ticket)} {says} [{number}].")
-        return draft
     _say_what_is_missing(draft, analysis, intent, evidence, tickets, titles)
+    if intent.relationship:
+        _list_related(draft, intent, evidence, tickets)
+        return draft
     shown = list(dict.fromkeys(e.rank for e in evidence))[:MAX_TICKETS]
     for rank in shown:
-        of_ticket = [e for e in evidence if e.rank == rank]
-        _quote_ticket(draft, analysis, of_ticket, titles)
+        _quote_ticket(draft, analysis, [e for e in evidence if e.rank == rank], titles)
     return draft
+
+
+def _list_related(
+    draft: Draft, intent: Intent, evidence: Sequence[Evidence], tickets: Sequence[Ticket]
+) -> None:
+    """The tickets tied to the best ranked ticket that has any, a sentence each."""
+    best = evidence[0].rank
+    of = tickets[best]
+    related = [e for e in evidence if e.rank == best]
+    says = _RELATIONS[intent.relationship, intent.direction].format(
+        of=f"{of.key} “{of.summary.strip()}”"
+    )
+    for e in related[:MAX_RELATED]:
+        number = draft.cite(e.section, e.section.text)
+        draft.paragraphs.append(f"{_name(e.section.ticket)} {says} [{number}].")
 
 
 def _say_what_is_missing(
@@ -106,7 +116,7 @@ def _say_what_is_missing(
         return
     title = titles[closest.pk]
     number = draft.cite(title, title.text)
-    wanted = intent.sections[0].replace("_", " ")
+    wanted = (intent.sections or (f"{intent.relationship} link",))[0].replace("_", " ")
     draft.paragraphs.append(
         f"The closest ticket, {_name(closest)} [{number}], has no {wanted} on record."
     )
@@ -119,7 +129,7 @@ def _quote_ticket(
     lead = _name(ticket)
     if title := titles.get(ticket.pk):
         lead += f" [{draft.cite(title, title.text)}]"
-    values = [e for e in evidence if len(e.section.text) <= 80 and e.section.kind != "comment"]
+    values = [e for e in evidence if _is_value(e.section)]
     if len(values) == len(evidence):
         parts = [
             f"{e.section.text.strip()} [{draft.cite(e.section, e.section.text)}]" for e in values
@@ -133,6 +143,11 @@ def _quote_ticket(
     note = "" if section.public else " (internal note)"
     quoted = "\n".join(f"> {line}" for line in text.splitlines())
     draft.paragraphs.append(f"{lead}{by}{note}:\n\n{quoted} [{number}]")
+
+
+def _is_value(section: Section) -> bool:
+    """Short enough to stand in a sentence."""
+    return len(section.text) <= 80 and "\n" not in section.text and section.kind != "comment"
 
 
 def best_passage(question: str, sections: Sequence[Section]) -> tuple[Section, str]:
@@ -163,11 +178,11 @@ def best_passage(question: str, sections: Sequence[Section]) -> tuple[Section, s
 
 def sentences(text: str) -> list[tuple[int, int]]:
     """(start, end) of the sentences and lines of ``text``; very long ones are cut."""
-    spans = []
-    for match in _SENTENCE.finditer(text):
-        if match.group().strip():
-            spans.append((match.start(), min(match.end(), match.start() + QUOTE)))
-    return spans
+    return [
+        (match.start(), min(match.end(), match.start() + QUOTE))
+        for match in _SENTENCE.finditer(text)
+        if match.group().strip()
+    ]
 
 
 def _titles(tickets: Sequence[Ticket], evidence: Sequence[Evidence]) -> dict[int, Section]:

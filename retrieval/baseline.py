@@ -11,12 +11,11 @@ from collections.abc import Sequence
 
 from tickets.models import Section, Ticket
 
-from .evidence import Evidence
+from .evidence import QUOTABLE, Evidence
 from .query import QueryAnalysis
-from .ranking import RankedTicket, Ranking, RankingConfig, rank
+from .ranking import Ranking, RankingConfig, rank
 
 PLAIN_TEXT = RankingConfig("baseline", {"plain": 1.0}, standardise=False)
-_READ = ("fix_solution", "workaround", "description", "comment")
 
 
 def retrieve(analysis: QueryAnalysis, projects: Sequence[int]) -> Ranking:
@@ -24,13 +23,17 @@ def retrieve(analysis: QueryAnalysis, projects: Sequence[int]) -> Ranking:
     return rank(analysis, projects, PLAIN_TEXT)
 
 
-def passages(ranked: Sequence[RankedTicket], projects: Sequence[int]) -> list[Evidence]:
-    """The texts of ranked tickets to quote from, best ticket first; one query."""
-    places = {ticket.ticket_id: place for place, ticket in enumerate(ranked)}
-    rows = Section.objects.filter(
-        ticket__in=Ticket.objects.live().filter(pk__in=places, project__in=projects),
-        kind__in=_READ,
-    ).select_related("ticket", "ticket__project")
-    found = [Evidence(row, places[row.ticket_id]) for row in rows if row.text]
-    order = {kind: place for place, kind in enumerate(_READ)}
+def passages(tickets: Sequence[Ticket]) -> list[Evidence]:
+    """The texts of ranked tickets to quote from, best ticket first; one query.
+
+    ``tickets`` come from ``retrieve``, which has seen to it that they may be shown.
+    """
+    places = {ticket.pk: place for place, ticket in enumerate(tickets)}
+    order = {kind: place for place, kind in enumerate(QUOTABLE)}
+    rows = Section.objects.filter(ticket__in=places, kind__in=QUOTABLE)
+    found = [
+        Evidence(row, places[row.ticket_id])
+        for row in rows.select_related("ticket", "ticket__project")
+        if row.text
+    ]
     return sorted(found, key=lambda e: (e.rank, order[e.section.kind], e.section.ordinal))

@@ -14,17 +14,26 @@ from dataclasses import dataclass
 
 from tickets.models import Section
 
+# Kinds of section to quote from when no particular one is asked for, best first.
+QUOTABLE = (
+    "fix_solution",
+    "workaround",
+    "root_cause",
+    "description",
+    "steps_to_reproduce",
+    "actual_result",
+    "comment",
+)
+
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One section. ``relation`` says how its ticket is tied to the one asked about, such as
-    ("BLOCKS", "in", "AC-1"), and is empty for sections of that ticket itself."""
+    """One section, and the place (from 0) of the ranked ticket that led to it."""
 
     section: Section
     rank: int
-    relation: tuple[str, str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -34,7 +43,6 @@ class Found:
     ticket: str
     anchor: str
     rank: int
-    relation: tuple[str, str, str] | None = None
 
 
 def verify(found: Sequence[Found], projects: Sequence[int]) -> list[Evidence]:
@@ -60,5 +68,5 @@ def verify(found: Sequence[Found], projects: Sequence[int]) -> list[Evidence]:
         if section is None:
             log.warning("evidence dropped: %s#%s is not in the asker's rows", f.ticket, f.anchor)
         elif section.text:
-            evidence.append(Evidence(section, f.rank, f.relation))
+            evidence.append(Evidence(section, f.rank))
     return evidence

@@ -47,9 +47,8 @@ def prepare(text: str, projects: Sequence[int], field: Field = "every") -> Lexic
     counts = terms(text)
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT term, count(*) FROM tickets_posting WHERE term = ANY(%s) AND "
-            + ("own > 0 " if field == "own" else "every > 0 ")
-            + "GROUP BY term",
+            f"SELECT term, count(*) FROM tickets_posting WHERE term = ANY(%s) AND {field} > 0 "
+            "GROUP BY term",
             [list(counts)],
         )
         frequency: dict[str, int] = dict(cursor.fetchall())
@@ -62,22 +61,22 @@ def prepare(text: str, projects: Sequence[int], field: Field = "every") -> Lexic
 
 def search(query: LexicalQuery, projects: Sequence[int], limit: int) -> dict[int, float]:
     """The best tickets (row ids) with their BM25 score, 0 and up."""
-    return _score(query, "AND t.project_id = ANY(%s)", [list(projects)], limit)
+    return _score(query, "AND t.project_id = ANY(%s)", list(projects), limit)
 
 
 def score(query: LexicalQuery, tickets: Collection[int]) -> dict[int, float]:
     """The BM25 score of the given tickets; those that share no term are left out."""
-    return _score(query, "AND p.ticket_id = ANY(%s)", [list(tickets)], len(tickets))
+    return _score(query, "AND p.ticket_id = ANY(%s)", list(tickets), len(tickets))
 
 
-def _score(query: LexicalQuery, where: str, values: list[object], limit: int) -> dict[int, float]:
+def _score(query: LexicalQuery, where: str, ids: list[int], limit: int) -> dict[int, float]:
     if not query.terms:
         return {}
-    tf, length = ("every", "all_terms") if query.field == "every" else ("own", "own_terms")
+    tf, length = query.field, "all_terms" if query.field == "every" else "own_terms"
     with connection.cursor() as cursor:
         cursor.execute(
             "WITH q AS (SELECT unnest(%s::text[]) AS term, unnest(%s::float8[]) AS weight) "
-            f"SELECT p.ticket_id, sum(q.weight * p.{tf} / (p.{tf} + %s * (%s + %s * t.{length}"  # noqa: S608
+            f"SELECT p.ticket_id, sum(q.weight * p.{tf} / (p.{tf} + %s * (%s + %s * t.{length}"
             " / %s))) AS score "
             "FROM q JOIN tickets_posting p ON p.term = q.term "
             "JOIN tickets_ticket t ON t.id = p.ticket_id "
@@ -85,7 +84,7 @@ def _score(query: LexicalQuery, where: str, values: list[object], limit: int) ->
             "GROUP BY p.ticket_id ORDER BY score DESC, p.ticket_id LIMIT %s",
             [
                 list(query.terms), list(query.weights), K1, 1 - B, B, query.mean_length,
-                *values, limit,
+                ids, limit,
             ],
         )  # fmt: skip
         return dict(cursor.fetchall())

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 # Ranked tickets that are read around; the paper's K is not disclosed.
 TOP_K = 5
+# A ticket further from the question than this behind the closest one is another
+# topic and is not quoted beside it. In cosine; chosen by eye, not tuned.
+NEAR = 0.15
 # Reasons after which no lower rung can do better.
 FINAL = frozenset({"NOTHING_CLOSE", "NO_LINKS", "NO_TICKETS", "UNKNOWN_TICKET"})
 
@@ -136,26 +139,29 @@ def _subgraph(run: _Run) -> answering.Draft:
 def _baseline(run: _Run) -> answering.Draft:
     """Plain text, without the graph."""
     _rank(run, baseline.retrieve)
-    assert run.ranking is not None
     with run.timed("extract"):
-        found = baseline.passages(run.ranking.tickets[:TOP_K], run.scope)
+        found = baseline.passages(run.tickets)
     if not found:
         raise _Left("NO_ROWS", "The closest tickets have no text to quote.")
     with run.timed("compose"):
         return answering.compose(run.analysis, DEFAULT_INTENT, found, run.tickets)
 
 
-def _rank(
-    run: _Run, rank: Callable[[QueryAnalysis, Sequence[int]], ranking.Ranking]
-) -> None:
+def _rank(run: _Run, rank: Callable[[QueryAnalysis, Sequence[int]], ranking.Ranking]) -> None:
     with run.timed("rank"):
         run.ranking = rank(run.analysis, run.scope)
-        named = [ticket for ticket in run.ranking.tickets if ticket.named]
-        # Who names a ticket asks about that one.
-        chosen = (named or list(run.ranking.tickets))[:TOP_K]
+        chosen = _choose(run.ranking.tickets)
         rows = Ticket.objects.select_related("project").in_bulk([t.ticket_id for t in chosen])
         run.tickets = [rows[t.ticket_id] for t in chosen if t.ticket_id in rows]
     _refuse_strangers(run)
+
+
+def _choose(ranked: Sequence[ranking.RankedTicket]) -> list[ranking.RankedTicket]:
+    """The tickets to read around: those that the question names, else the close ones."""
+    if named := [ticket for ticket in ranked if ticket.named]:
+        return named[:TOP_K]
+    edge = max((ticket.closeness for ticket in ranked), default=0.0) - NEAR
+    return [ticket for ticket in ranked[:TOP_K] if ticket.exact or ticket.closeness >= edge]
 
 
 def _refuse_strangers(run: _Run) -> None:
@@ -193,9 +199,7 @@ def _read(run: _Run, extract: Callable[[], subgraph.Subgraph]) -> answering.Draf
             raise _Left("NO_LINKS", f"No {relationship} link is on record for {keys}.")
         raise _Left("NO_ROWS", "The query found nothing in the closest tickets.")
     with run.timed("compose"):
-        return answering.compose(
-            run.analysis, run.analysis.intents[0], found.evidence, run.tickets
-        )
+        return answering.compose(run.analysis, run.analysis.intents[0], found.evidence, run.tickets)
 
 
 def _decline(run: _Run) -> str:

@@ -31,7 +31,13 @@ _EDGES = re.compile(
     r"bug|problem|error)\b)+|[\s,:;.?!？。-]+$",
     re.IGNORECASE,
 )
-_TAILS = re.compile(r"\b(?:blocked by|block(?:ing|ed)?|about)\s*[?？.!]*\s*$", re.IGNORECASE)
+# What is left of the verb at the end once the phrase before it is gone.
+_TAILS = re.compile(
+    r"\b(?:(?:been )?(?:fix(?:ed)?|solved?|resolved?)|blocked by|block(?:ing|ed)?|about|"
+    r"closed|open|done)"
+    r"\s*[?？.!]*\s*$",
+    re.IGNORECASE,
+)
 
 Direction = Literal["in", "out", "both"]
 

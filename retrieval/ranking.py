@@ -166,7 +166,7 @@ def _nearest(kind: str, vector: Vector, projects: Sequence[int], limit: int) -> 
         )
         cursor.execute(
             "SELECT c.ticket_id FROM tickets_chunk c JOIN tickets_ticket t ON t.id = c.ticket_id "
-            f"WHERE c.kind = {name} AND c.model = %s AND t.deleted_at IS NULL "  # noqa: S608
+            f"WHERE c.kind = {name} AND c.model = %s AND t.deleted_at IS NULL "
             "AND t.project_id = ANY(%s) ORDER BY c.vector <=> %s::vector LIMIT %s",
             [embeddings.get_model().name, list(projects), _text(vector), limit],
         )
@@ -179,7 +179,7 @@ def _cosines(
     """Exact cosine (-1 to 1) of each ticket's chunks of a kind, reduced to one value."""
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT ticket_id, {chunks}(1 - (vector <=> %s::vector)) FROM tickets_chunk "  # noqa: S608
+            f"SELECT ticket_id, {chunks}(1 - (vector <=> %s::vector)) FROM tickets_chunk "
             "WHERE kind = %s AND model = %s AND ticket_id = ANY(%s) GROUP BY ticket_id",
             [_text(vector), kind, embeddings.get_model().name, list(tickets)],
         )

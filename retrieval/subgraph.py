@@ -38,8 +38,8 @@ def extract(intent: Intent, tickets: Sequence[Ticket], projects: Sequence[Projec
     GraphQueryError or GraphUnavailable.
     """
     if intent.relationship:
-        return _run([_relationship_query(intent)], intent, tickets, projects)
-    found = _run([_section_query(kind) for kind in intent.sections], None, tickets, projects)
+        return _run([_relationship_query(intent)], tickets, projects)
+    found = _run([_section_query(kind) for kind in intent.sections], tickets, projects)
     best: dict[int, str] = {}
     for kind in intent.sections:
         for e in found.evidence:
@@ -50,9 +50,8 @@ def extract(intent: Intent, tickets: Sequence[Ticket], projects: Sequence[Projec
 
 
 def whole(tickets: Sequence[Ticket], projects: Sequence[Project]) -> Subgraph:
-    """The fixed read: description, fix and comments of ``tickets``, whatever was asked."""
-    kinds = ("fix_solution", "description", "comment")
-    return _run([_section_query(kind) for kind in kinds], None, tickets, projects)
+    """The fixed read: the texts of ``tickets`` to quote from, whatever was asked."""
+    return _run([_section_query(kind) for kind in evidence.QUOTABLE], tickets, projects)
 
 
 def _section_query(kind: str) -> str:
@@ -79,14 +78,8 @@ def _relationship_query(intent: Intent) -> str:
     )
 
 
-def _run(
-    texts: Sequence[str],
-    intent: Intent | None,
-    tickets: Sequence[Ticket],
-    projects: Sequence[Project],
-) -> Subgraph:
+def _run(texts: Sequence[str], tickets: Sequence[Ticket], projects: Sequence[Project]) -> Subgraph:
     ranks = {ticket.graph_id: rank for rank, ticket in enumerate(tickets)}
-    keys = {ticket.graph_id: ticket.key for ticket in tickets}
     found: list[evidence.Found] = []
     queries = []
     cut = False
@@ -102,11 +95,8 @@ def _run(
         queries.append(checked)
         cut = cut or result.cut or len(result.rows) == ROWS
         for row in result.rows:
-            relation = None
-            if intent is not None and intent.relationship:
-                relation = (intent.relationship, intent.direction, keys[row["asked"]])
             anchor = row["section"].partition("#")[2]
-            found.append(evidence.Found(row["ticket"], anchor, ranks[row["asked"]], relation))
+            found.append(evidence.Found(row["ticket"], anchor, ranks[row["asked"]]))
     found.sort(key=lambda f: f.rank)
     scope = [project.pk for project in projects]
     return Subgraph(tuple(evidence.verify(found, scope)), tuple(queries), cut)

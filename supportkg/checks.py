@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core import checks
+from django.core.checks import CheckMessage, Error, Tags, register
 
 from .lib.embeddings import EMBEDDING_MODELS
 
@@ -57,7 +59,7 @@ def limits(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessag
             hint="Otherwise work is cut off, or done twice.",
             id="supportkg.E003",
         )
-        for (name, value), (longer, limit) in zip(times, times[1:], strict=False)
+        for (name, value), (longer, limit) in pairwise(times)
         if value >= limit
     ]
 
@@ -67,7 +69,7 @@ def cookies(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessa
     if settings.SECURE_COOKIES or settings.DEBUG:
         return []
     return [
-        Warning(
+        checks.Warning(
             "Session cookies may travel over plain HTTP.",
             hint="Set SECURE_COOKIES=1 when the site is served over HTTPS.",
             id="supportkg.W001",

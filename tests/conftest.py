@@ -19,6 +19,7 @@ from tickets import graph as projection
 
 DATABASE_MARK = "made by the SupportKG tests; may be dropped"
 DATA = Path(__file__).parent / "data"
+DEMO_TICKETS = Path(settings.BASE_DIR) / "tickets/fixtures/titanium-excerpt.jsonl"
 
 
 @pytest.fixture(scope="session")
@@ -26,9 +27,13 @@ def django_db_modify_db_settings() -> None:
     """Refuse before pytest-django drops a database of the test's name that is not ours."""
     own = settings.DATABASES["default"]
     name = f"test_{own['NAME']}"
-    parts = {"host": own["HOST"], "port": own["PORT"], "user": own["USER"]}
     with psycopg.connect(
-        **parts, password=own["PASSWORD"], dbname=own["NAME"], autocommit=True
+        host=own["HOST"],
+        port=own["PORT"],
+        user=own["USER"],
+        password=own["PASSWORD"],
+        dbname=own["NAME"],
+        autocommit=True,
     ) as server:
         row = server.execute(
             "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s",

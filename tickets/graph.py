@@ -98,7 +98,9 @@ def edges_of(ids: Sequence[int]) -> list[Edge]:
     )
     for row in similar:
         properties = {"score": row.score, "model": row.model, "state": row.state}
-        edges.append(Edge(names[row.first_id], SIMILAR_TO, names[row.second_id], properties))
+        # By name: row ids depend on the order of arrival.
+        start, end = sorted((names[row.first_id], names[row.second_id]))
+        edges.append(Edge(start, SIMILAR_TO, end, properties))
     return edges
 
 

@@ -74,6 +74,7 @@ class Report:
 class _Change:
     raw: RawTicket
     project: str
+    content_hash: str
     ticket: Ticket
 
 
@@ -167,6 +168,7 @@ def _plan(batch: list[RawTicket], source: str, project: str, report: Report) -> 
     plan = _Plan([], [], [])
     for raw in batch:
         ticket = known.get(raw.key)
+        digest = content_hash(raw)
         if raw.deleted:
             if ticket is None:
                 report.skipped += 1
@@ -178,13 +180,13 @@ def _plan(batch: list[RawTicket], source: str, project: str, report: Report) -> 
                 "import with --source to keep two help desks apart"
             )
             report.fail(RowError(raw.line, "project", message, raw.key))
-        elif ticket and ticket.deleted_at is None and ticket.content_hash == content_hash(raw):
+        elif ticket and ticket.deleted_at is None and ticket.content_hash == digest:
             report.unchanged += 1
             if ticket.synced_at is None:
                 plan.unsynced.append(ticket)
         else:
             row = Ticket(pk=ticket.pk if ticket else None, source=source, key=raw.key)
-            plan.changes.append(_Change(raw, project or raw.project, row))
+            plan.changes.append(_Change(raw, project or raw.project, digest, row))
     return plan
 
 
@@ -240,6 +242,7 @@ def _store(changes: Sequence[_Change], report: Report) -> None:
     now = timezone.now()
     for change in changes:
         _fill(change.ticket, change.raw)
+        change.ticket.content_hash = change.content_hash
         change.ticket.imported_at = now
     with transaction.atomic():
         Ticket.objects.bulk_create(
@@ -293,22 +296,17 @@ def _sections(ticket: Ticket, parsed: ParsedTicket) -> list[Section]:
 
 
 def _fill(ticket: Ticket, raw: RawTicket) -> None:
-    for name in ("external_id", "type", "status", "resolution", "priority"):
-        setattr(ticket, name, getattr(raw, name)[: _width(name)])
-    for name in ("reporter", "assignee"):
-        setattr(ticket, name, getattr(raw, name)[: _width(name)])
-    for name in ("created_at", "updated_at", "resolved_at", "summary"):
+    for name in ("created_at", "updated_at", "resolved_at", "summary", "status_category",
+                 "resolution_category"):  # fmt: skip
         setattr(ticket, name, getattr(raw, name))
-    ticket.status_category = raw.status_category
-    ticket.resolution_category = raw.resolution_category
+    # The whole words are kept in raw; a column holds what a list shows.
+    for name in ("type", "status", "resolution", "priority"):
+        setattr(ticket, name, getattr(raw, name)[:200])
+    for name in ("external_id", "reporter", "assignee"):
+        setattr(ticket, name, getattr(raw, name)[:255])
     ticket.labels = list(raw.labels)
     ticket.components = list(raw.components)
     ticket.raw = raw.to_json()
-    ticket.content_hash = content_hash(raw)
-
-
-def _width(name: str) -> int | None:
-    return Ticket._meta.get_field(name).max_length
 
 
 def _project(source: str, key: str) -> Project:

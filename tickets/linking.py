@@ -83,7 +83,7 @@ def implicit(tickets: Sequence[Ticket], model: EmbeddingModel) -> None:
             "GROUP BY 1, 2",
             [MAX_SIMILAR, model.name, ids, model.implicit_link_min_cosine],
         )
-        found = {(first, second): round(score, 4) for first, second, score in cursor.fetchall()}
+        found = {(first, second): round(score, 3) for first, second, score in cursor.fetchall()}
         proposed = SimilarLink.objects.of(ids).filter(state=SimilarLink.State.PROPOSED)
         ends = proposed.values_list("pk", "first_id", "second_id")
         gone = [pk for pk, first, second in ends if (first, second) not in found]
@@ -143,4 +143,3 @@ def _statement(
         origin=origin,
         label=label,
     )
-

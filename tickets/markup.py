@@ -125,6 +125,8 @@ class _Writer:
             elif self._quotes_left:
                 self._quotes_left -= 1
                 self._quoting = not self._quoting
+                # Without a blank line Markdown would draw what follows into the quotation.
+                self.lines += [] if self._quoting else [""]
         self.lines[first:] = [squeeze("\n".join(self.lines[first:]))]
 
     def _line(self, line: str) -> str:

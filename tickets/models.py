@@ -123,7 +123,9 @@ class Ticket(models.Model):
     )
     imported_at = models.DateTimeField(default=timezone.now, editable=False)
     synced_at = models.DateTimeField(
-        null=True, editable=False, help_text="Set when the graph holds this version; closes a write."
+        null=True,
+        editable=False,
+        help_text="Set when the graph holds this version; closes a write.",
     )
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
 
@@ -135,9 +137,7 @@ class Ticket(models.Model):
         indexes = [
             models.Index(fields=["-updated_at", "-id"], name="ticket_recent"),
             models.Index(fields=["project", "-updated_at", "-id"], name="ticket_project_recent"),
-            models.Index(
-                fields=["id"], name="ticket_unsynced", condition=models.Q(synced_at=None)
-            ),
+            models.Index(fields=["id"], name="ticket_unsynced", condition=models.Q(synced_at=None)),
         ]
 
     def __str__(self) -> str:
@@ -161,7 +161,8 @@ class Section(models.Model):
 
     ticket = models.ForeignKey(Ticket, on_delete=models.CASCADE, related_name="sections")
     kind = models.CharField(
-        max_length=40, choices=[(k.kind, k.kind.replace("_", " ")) for k in template().kinds.values()]
+        max_length=40,
+        choices=[(k.kind, k.kind.replace("_", " ")) for k in template().kinds.values()],
     )
     ordinal = models.PositiveIntegerField(
         default=0, help_text="0 for kinds that occur once, from 1 for the others."

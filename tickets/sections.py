@@ -105,7 +105,7 @@ class Template:
     def relationships(self) -> dict[str, tuple[str, str]]:
         """Relationship type → (label of its start, label of its end)."""
         inside = {k.relationship: (self._label(k.parent), k.label) for k in self.kinds.values()}
-        between = {name: (ROOT_LABEL, ROOT_LABEL) for name in (*self.links, SIMILAR_TO)}
+        between = dict.fromkeys((*self.links, SIMILAR_TO), (ROOT_LABEL, ROOT_LABEL))
         return {**inside, **between}
 
     def relationship_properties(self, name: str) -> frozenset[str]:

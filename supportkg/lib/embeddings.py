@@ -258,6 +258,9 @@ def split(
     if room < 1:
         raise ValueError(f"max_tokens={max_tokens} leaves no room for text")
     clean = _clean(text)
+    if len(clean) <= room and clean.isascii():
+        # No ASCII character is more than one piece: it fits, without counting.
+        return [clean.strip()] if clean.strip() else []
     chunks: list[str] = []
     start, length = 0, 3 * room
     while start < len(clean) and (max_chunks is None or len(chunks) < max_chunks):

@@ -11,11 +11,11 @@ from __future__ import annotations
 import atexit
 import hashlib
 import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, LiteralString, cast
+from functools import cache
+from typing import Any
 
 import neo4j
 import neo4j.time
@@ -24,8 +24,6 @@ from neo4j.exceptions import ClientError, DriverError, Neo4jError, ServiceUnavai
 
 TEST_MARK = "TestDatabase"
 _WRITE_BATCH = 5_000
-_lock = threading.Lock()
-_driver: neo4j.Driver | None = None
 
 
 class GraphUnavailable(Exception):
@@ -49,30 +47,25 @@ class Rows:
     cut: bool
 
 
+@cache
 def driver() -> neo4j.Driver:
     """The driver of this process, made at first use (it keeps a pool of connections)."""
-    global _driver
-    with _lock:
-        if _driver is None:
-            _driver = neo4j.GraphDatabase.driver(
-                settings.NEO4J_URI,
-                auth=(settings.NEO4J_USER, settings.NEO4J_PASSWORD),
-                connection_timeout=5,
-                connection_acquisition_timeout=10,
-                max_transaction_retry_time=10,
-                notifications_min_severity="OFF",
-            )
-            atexit.register(close)
-        return _driver
+    made = neo4j.GraphDatabase.driver(
+        settings.NEO4J_URI,
+        auth=(settings.NEO4J_USER, settings.NEO4J_PASSWORD),
+        connection_timeout=5,
+        connection_acquisition_timeout=10,
+        max_transaction_retry_time=10,
+        notifications_min_severity="OFF",
+    )
+    atexit.register(made.close)
+    return made
 
 
 def close() -> None:
     """Close the pool; the next use opens a new one."""
-    global _driver
-    with _lock:
-        if _driver is not None:
-            _driver.close()
-            _driver = None
+    driver().close()
+    driver.cache_clear()
 
 
 def read(
@@ -91,7 +84,7 @@ def read(
 
     @neo4j.unit_of_work(timeout=seconds)
     def work(tx: neo4j.ManagedTransaction) -> Rows:
-        result = tx.run(cast(LiteralString, cypher), dict(parameters or {}))
+        result = tx.run(cypher, dict(parameters or {}))
         rows = [dict(record) for record in result.fetch(max_rows + 1)]
         return Rows(tuple(result.keys()), tuple(rows[:max_rows]), len(rows) > max_rows)
 
@@ -102,16 +95,14 @@ def read(
 def stream(cypher: str, parameters: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
     """Rows of one of our own long reads, one by one, without time limit or cap."""
     with _translated(), _session(neo4j.READ_ACCESS) as session:
-        for record in session.run(cast(LiteralString, cypher), dict(parameters or {})):
+        for record in session.run(cypher, dict(parameters or {})):
             yield dict(record)
 
 
 def explain(cypher: str, parameters: Mapping[str, Any] | None = None) -> None:
     """Ask the server for a plan. Raises GraphQueryError unless it is a pure read."""
     with _translated(), _session(neo4j.READ_ACCESS) as session:
-        summary = session.run(
-            cast(LiteralString, f"EXPLAIN {cypher}"), dict(parameters or {})
-        ).consume()
+        summary = session.run(f"EXPLAIN {cypher}", dict(parameters or {})).consume()
     if summary.query_type != "r":
         raise GraphQueryError("NOT_READ", "The query would change the graph; only reads are run.")
 
@@ -121,7 +112,7 @@ def write(statements: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
 
     def work(tx: neo4j.ManagedTransaction) -> None:
         for cypher, parameters in statements:
-            tx.run(cast(LiteralString, cypher), dict(parameters)).consume()
+            tx.run(cypher, dict(parameters)).consume()
 
     with _translated(), _session(neo4j.WRITE_ACCESS) as session:
         session.execute_write(work)
@@ -130,7 +121,7 @@ def write(statements: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
 def write_alone(cypher: str) -> None:
     """Run one statement that manages its own transactions, or a schema change."""
     with _translated(), _session(neo4j.WRITE_ACCESS) as session:
-        session.run(cast(LiteralString, cypher)).consume()
+        session.run(cypher).consume()
 
 
 def check_connection() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import random
@@ -7,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
 from tickets.importers import FORMATS, FileError, ReadOptions, detect, read
 
 DATA = Path(__file__).parent.parent / "data" / "imports"
@@ -101,3 +103,18 @@ def test_read_refuses_an_unknown_format_or_zone() -> None:
 def test_read_of_a_binary_file_as_any_format_is_refused(tmp_path: Path, format_name: str) -> None:
     with pytest.raises(FileError, match="Office file"):
         read(write(tmp_path, _zip()), format_name)
+
+
+@pytest.mark.parametrize("format_name", list(FORMATS))
+@pytest.mark.parametrize("name", ["jira_export.csv", "jira_search_page.json"])
+def test_read_of_a_damaged_file_raises_nothing_but_file_errors(
+    tmp_path: Path, format_name: str, name: str
+) -> None:
+    whole = (DATA / name).read_bytes()
+    chance = random.Random(7)
+    for _ in range(60):
+        damaged = bytearray(whole[: chance.randrange(1, len(whole))])
+        for _ in range(chance.randrange(20)):
+            damaged[chance.randrange(len(damaged))] = chance.choice(b'\0"{}[],;:\n\xff9')
+        with contextlib.suppress(FileError):
+            list(read(write(tmp_path, bytes(damaged)), format_name))

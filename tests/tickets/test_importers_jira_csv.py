@@ -5,6 +5,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+
 from tickets.importers import (
     FileError,
     FileNote,

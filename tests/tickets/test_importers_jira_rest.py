@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tickets.importers import FileError, FileNote, RawLink, RawTicket, Row, RowError, detect, read
 
 PAGE = Path(__file__).parent.parent / "data" / "imports" / "jira_search_page.json"

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+
 from tickets.importers import FileError, FileNote, RawTicket, ReadOptions, Row, RowError, read
 
 HEAD = "id,summary\n"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tickets.importers.states import resolution_category, status_category
 
 

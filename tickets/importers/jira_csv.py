@@ -210,11 +210,12 @@ def _custom(source: Source, heading: Heading, record: Record) -> dict[str, Any]:
     custom: dict[str, Any] = {}
     for column in dict.fromkeys(heading.names):
         name = column.casefold()
-        values = [source.clean(value) for value in record.all(name)]
-        if not (column and values) or name in _OURS or name in _LEFT_OUT or _LINK.fullmatch(column):
+        if not column or name in _OURS or name in _LEFT_OUT or _LINK.fullmatch(column):
             continue
-        inner = _CUSTOM.fullmatch(column)
-        custom[inner[1] if inner else column] = values[0] if len(values) == 1 else values
+        values = [source.clean(value) for value in record.all(name)]
+        if values:
+            inner = _CUSTOM.fullmatch(column)
+            custom[inner[1] if inner else column] = values[0] if len(values) == 1 else values
     files = [_file_name(source.clean(cell)) for cell in record.all("attachment")]
     return custom | ({"attachments": files} if files else {})
 

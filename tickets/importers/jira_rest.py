@@ -71,8 +71,8 @@ def _issues(source: Source) -> Iterator[tuple[int, Any, dict[str, str]]]:
 def _positions(text: str) -> Iterator[tuple[int, Any]]:
     """(offset, issue) for a text that is known to be JSON."""
     at = _skip(text, 0)
-    if text[at] == "{":
-        found = _find_issues(text, at)
+    if text[at] != "[":
+        found = _find_issues(text, at) if text[at] == "{" else None
         if found is None:
             yield at, _DECODER.raw_decode(text, at)[0]
             return

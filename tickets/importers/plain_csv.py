@@ -168,8 +168,10 @@ def _custom(
 ) -> dict[str, Any]:
     custom: dict[str, Any] = {}
     for column in dict.fromkeys(heading.names):
+        if not column or column.casefold() in columns.values():
+            continue
         values = [source.clean(value) for value in record.all(column.casefold())]
-        if column and values and column.casefold() not in columns.values():
+        if values:
             custom[column] = values[0] if len(values) == 1 else values
     return custom
 

@@ -9,7 +9,6 @@ them), a time without a zone, a link whose two ends are the same ticket.
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -78,9 +77,10 @@ class RawTicket:
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the line, as JSON values; equal tickets give equal JSON."""
-        data = dataclasses.asdict(self)
+        # Not dataclasses.asdict: it deep-copies every value, and an import does this for all rows.
+        data = {name: _plain(getattr(self, name)) for name in self.__dataclass_fields__}
         del data["line"]
-        return _plain(data)
+        return data
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> RawTicket:
@@ -120,6 +120,8 @@ def _time(value: str | None) -> datetime | None:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, RawComment | RawLink):
+        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

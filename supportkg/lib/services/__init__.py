@@ -37,6 +37,7 @@ __all__ = [
 
 _SERVERS = {"postgres": postgres, "neo4j": neo4j, "broker": broker}
 NAMES = tuple(_SERVERS)
+_started_here: set[str] = set()  # by this process, whatever became of them since
 
 
 @dataclass(frozen=True)
@@ -104,27 +105,24 @@ def _log(name: str) -> Path:
 def start(which: Iterable[str] = NAMES, say: Callable[[str], None] = _say) -> list[str]:
     """Start the embedded ones of `which` that do not run, and wait until each takes queries.
 
-    Returns the names of those that this call started; nothing is said when all run already.
+    Returns the names of those that this process has started, now or in an earlier call: a command
+    that ends what it started stops these. Nothing is said when all run already.
 
     Raises:
         ServiceError: with what happened, the log, and what to do.
     """
     wanted = [name for name in which if _is_embedded(name)]
-    if all(running_pid(_lock(name)) and _is_ready(name) for name in wanted):
-        return []
-    state.load()
-    started: list[str] = []
-    with exclusive(state.data_dir() / "start.lock"):
-        for name in wanted:
-            if running_pid(_lock(name)) is None:
+    if not all(running_pid(_lock(name)) and _is_ready(name) for name in wanted):
+        state.load()  # makes the data folder
+        with exclusive(state.data_dir() / "start.lock"):
+            stopped = [name for name in wanted if running_pid(_lock(name)) is None]
+            for name in stopped:
                 _launch(name, say)
-                started.append(name)
-        for name in wanted:
-            if not _wait(name, say, ours=name in started):
-                _launch(name, say)  # the one that ran when we came was about to end
-                started.append(name)
-                _wait(name, say, ours=True)
-    return started
+            for name in wanted:
+                if not _wait(name, say, fresh=name in stopped):
+                    _launch(name, say)  # the one that ran when we came was about to end
+                    _wait(name, say, fresh=True)
+    return [name for name in wanted if name in _started_here]
 
 
 def _is_ready(name: str) -> bool:
@@ -139,16 +137,17 @@ def _launch(name: str, say: Callable[[str], None]) -> None:
         say(f"{server.TITLE}: port {taken} is taken by another program, using {endpoint.port}")
     launch = server.prepare(state.data_dir() / name, endpoint, say)
     spawn(launch, _lock(name), _log(name))
+    _started_here.add(name)
 
 
-def _wait(name: str, say: Callable[[str], None], ours: bool) -> bool:
-    """Wait until `name` takes queries. False: it ended, and it is not `ours` (just started)."""
+def _wait(name: str, say: Callable[[str], None], *, fresh: bool) -> bool:
+    """Wait until `name` takes queries. False: it ended, and it was not `fresh` (just started)."""
     server = _SERVERS[name]
     endpoint = state.load()[name]
     began = time.monotonic()
     while (reason := server.ping(endpoint)) is not None:
         if running_pid(_lock(name)) is None:
-            if not ours:
+            if not fresh:
                 return False
             problem = "ended right after its start"
         elif time.monotonic() - began > server.PATIENCE:
@@ -174,6 +173,7 @@ def stop(which: Iterable[str] = NAMES, say: Callable[[str], None] = _say) -> lis
             server = _SERVERS[name]
             if terminate(_lock(name), server.STOP_SIGNAL, patience=30):
                 say(f"{server.TITLE} stopped")
+                _started_here.discard(name)
                 stopped.append(name)
     return stopped
 

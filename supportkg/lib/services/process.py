@@ -71,8 +71,14 @@ def package_folder(package: str, variable: str) -> Path:
 
 
 def _open(path: Path) -> int:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ServiceError(
+            f"Cannot write {path}: {error.strerror}. Run as its owner, or set SUPPORTKG_DATA_DIR "
+            "and SUPPORTKG_CACHE_DIR to folders of your own."
+        ) from error
 
 
 def _try_lock(descriptor: int, kind: int) -> bool:

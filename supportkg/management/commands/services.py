@@ -16,7 +16,7 @@ class Command(BaseCommand):
         "Start, stop or show the embedded servers of this checkout. They keep running until they "
         "are stopped. A service whose address is in the environment is never started or stopped."
     )
-    requires_system_checks: list[str] = []  # noqa: RUF012 (Django's own declaration)
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         """What to do, and to which servers (all when none is named)."""

@@ -45,7 +45,7 @@ class Command(BaseCommand):
             help="name of the help desk; ticket keys are unique within it (default: default)",
         )
         parser.add_argument(
-            "--time-zone",
+            "--timezone",
             default=settings.TICKET_TIME_ZONE,
             help="zone of times that state none (default: %(default)s)",
         )
@@ -66,7 +66,7 @@ class Command(BaseCommand):
             raise CommandError(f"{path}: no such file.")
         columns = dict(self._pair(text) for text in options["column"])
         read_options = ReadOptions(
-            project=options["project"], timezone=options["time_zone"], columns=columns
+            project=options["project"], timezone=options["timezone"], columns=columns
         )
         started = time.monotonic()
         with self._progress() as progress:
@@ -125,7 +125,9 @@ class Command(BaseCommand):
     def _pair(self, text: str) -> tuple[str, str]:
         field, equals, heading = text.partition("=")
         if not (equals and field and heading):
-            raise CommandError(f"--column {text}: write it as FIELD=HEADING, such as summary=Title.")
+            raise CommandError(
+                f"--column {text}: write it as FIELD=HEADING, such as summary=Title."
+            )
         return field, heading
 
     def _progress(self) -> Progress:

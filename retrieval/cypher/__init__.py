@@ -20,31 +20,35 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphglot import ast
-from graphglot.ast import cypher as cypher_ast
 
-from retrieval.cypher_cover import Cover
-from retrieval.cypher_grammar import (
-    PERMISSION_PARAMETER,
-    REFUSALS,
-    CypherRefused,
-    bare,
-    generate,
-    parse,
-    refuse_unknown,
-    walk,
-)
+from retrieval.cypher.allowed import PERMISSION_PARAMETER, refuse_unknown
+from retrieval.cypher.cover import Cover
+from retrieval.cypher.grammar import bare, generate, parse, walk
+from retrieval.cypher.permission import is_covered
+from retrieval.cypher.refusals import REFUSALS, CypherRefused
 
 __all__ = ["REFUSALS", "CheckedCypher", "CypherRefused", "check", "extract"]
 
-MAX_CHARACTERS = 4_000
-MAX_DEPTH = 24
+# Both bound the time a check takes: at most about a second for the worst text.
+MAX_CHARACTERS = 2_000
+MAX_DEPTH = 12
 MAX_SKIP = 10_000
 
 _STRING = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _FENCE = re.compile(r"```[ \t]*(\w*)[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL)
-_THINKING = re.compile(r"<(think|thinking|reasoning)>.*?(</\1>|\Z)", re.DOTALL | re.IGNORECASE)
-_START = re.compile(r"(?im)^[ \t]*(?:[\w ]{0,20}:)?[ \t]*((?:MATCH|OPTIONAL|UNWIND|WITH|RETURN)\b)")
+_THINKING = re.compile(
+    r"(?is)<(think|thinking|reasoning)>.*?(?:</\1>|\Z)|\A.*</(?:think|thinking)>"
+)
+# A line that begins like a query (and not like a sentence with "Match ...").
+_START = re.compile(
+    r"(?im)^(?:[\w ]{0,20}:)?[ \t]*("
+    r"(?:(?:OPTIONAL\s+)?MATCH\s*(?:\w+\s*=\s*)?|CREATE\s*|MERGE\s*)\("
+    r"|UNWIND\s+[\[$]|CALL\s+[\w.]+\(|LOAD\s+CSV\b)"
+)
+_CLAUSE = re.compile(
+    r"\s*(?:OPTIONAL|MATCH|WHERE|WITH|UNWIND|RETURN|ORDER|SKIP|LIMIT|UNION|CALL)\b"
+)
 
 
 @dataclass(frozen=True)
@@ -62,21 +66,19 @@ def extract(model_text: str) -> str:
     A reply without a recognisable query comes back as it is: ``check`` refuses it.
     """
     text = _THINKING.sub("", model_text)
-    text = re.sub(r"(?is)\A.*</(?:think|thinking|reasoning)>", "", text).strip()
     fences = _FENCE.findall(text)
+    start = _START.search(text)
     if fences:
         named = [body for name, body in fences if name.lower() in ("cypher", "neo4j")]
         text = (named or [body for _, body in fences])[0]
-    start = _START.search(text)
-    if start:
-        text = text[start.start(1) :]
-        if not fences:
-            # Prose after an empty line is chatter; a clause after it is not.
-            first, *rest = re.split(r"\n[ \t]*\r?\n", text)
-            while rest and re.match(r"\s*(?:[A-Z]+\b|\))", rest[0]):
-                first += "\n" + rest.pop(0)
-            text = first
-    return text.strip().removesuffix(";").strip().strip("`").strip()
+    elif start:
+        # After an empty line only another clause belongs to the query.
+        text, *rest = re.split(r"\n[ \t]*\r?\n", text[start.start(1) :])
+        for paragraph in rest:
+            if not _CLAUSE.match(paragraph):
+                break
+            text += f"\n{paragraph}"
+    return text.strip().strip("`").strip().removesuffix(";").strip()
 
 
 def check(
@@ -111,43 +113,6 @@ def check(
     return CheckedCypher(text, {**given, PERMISSION_PARAMETER: list(projects)}, cypher)
 
 
-def is_covered(tree: Any) -> bool:
-    """Whether every node pattern, and every path of variable length, is permitted.
-
-    The gate's second look at its own work, on the text it is about to hand out:
-    it shares nothing with the code that put the permission in.
-    """
-    covered = 0
-    for holder in walk(tree):
-        if isinstance(holder, ast.GraphPattern):
-            paths = holder.path_pattern_list.list_path_pattern
-            where = holder.graph_pattern_where_clause
-        elif isinstance(holder, cypher_ast.CypherPatternComprehension):
-            paths, where = [holder.pattern], holder.where_clause
-        else:
-            continue
-        condition = where.search_condition if where else None
-        if condition is None or condition.ops:
-            return False
-        wanted, got = set(), set()
-        for path in paths:
-            for part in walk(path):
-                if isinstance(part, ast.NodePattern):
-                    covered += 1
-                    declared = part.element_pattern_filler.element_variable_declaration
-                    wanted.add(f"{generate(declared)}.project IN ${PERMISSION_PARAMETER}")
-                elif isinstance(part, ast.QuantifiedPathPrimary):
-                    name = path.path_variable_declaration.path_variable.name
-                    inner = f"_n.project IN ${PERMISSION_PARAMETER}"
-                    wanted.add(f"all(_n IN NODES({name}) WHERE {inner})")
-        for factor in condition.boolean_term.list_boolean_factor:
-            if not factor.not_:
-                got.add(generate(factor))
-        if wanted - got:
-            return False
-    return covered == sum(isinstance(n, ast.NodePattern) for n in walk(tree))
-
-
 def _clean(cypher: str) -> str:
     """The text as plain characters: NFKC outside of strings, strings as they are."""
     if len(cypher) > MAX_CHARACTERS:
@@ -155,8 +120,13 @@ def _clean(cypher: str) -> str:
     if not cypher.strip():
         raise CypherRefused("EMPTY", "There is no query in the text.")
     for c in cypher:
-        if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") and c not in "\n\r\t":
-            raise CypherRefused("CHARACTER", f"The character U+{ord(c):04X} has no place in a query.")
+        if (
+            unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+            and c not in "\n\r\t"
+        ):
+            raise CypherRefused(
+                "CHARACTER", f"The character U+{ord(c):04X} has no place in a query."
+            )
     pieces = _STRING.split(cypher.strip())
     for i, piece in enumerate(pieces):
         if i % 2:
@@ -193,7 +163,7 @@ def _refuse_signs(text: str, *, before_string: bool) -> None:
         if not (c.isascii() and (c.isalnum() or c.isspace() or c in "_()[]{}<>=+-*/%.,:|$!&^~")):
             what = "A quote is not closed" if c in "'\"" else f"'{c}' has no place in a query"
             raise CypherRefused("SYNTAX" if c in "'\"" else "CHARACTER", f"{what}.")
-    if before_string and re.search(r"[\w$]\Z", text) and not re.search(r"\b[a-zA-Z]{2,}\Z", text):
+    if before_string and re.search(r"[\w$]\Z", text):
         raise CypherRefused("SYNTAX", "Leave a space before a quote.")
 
 

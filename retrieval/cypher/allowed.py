@@ -1,81 +1,27 @@
-"""Cypher as a tree: parsing, the allow-list of tree nodes, printing.
+"""The allow-list: which tree nodes, functions, names and parameters may be in a query.
 
-Promises that a tree which passed ``refuse_unknown`` holds nothing but the node
-classes, functions and names listed here, whatever else the parser understands.
-Must never happen: a construct getting through because nobody thought of it. New
-kinds of tree nodes, of this or a later version of the parser, are refused.
+Promises that a tree which passed ``refuse_unknown`` holds nothing but what is
+listed here, whatever else the parser understands. Must never happen: a construct
+getting through because nobody thought of it. Kinds of tree nodes that are new, in
+this or a later version of the parser, are refused.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from decimal import Decimal
-from enum import Enum
-from typing import Any
+from collections.abc import Mapping
 
 from graphglot import ast
 from graphglot.ast import cypher
 from graphglot.ast.functions import Anonymous, Func
-from graphglot.dialect.cypher import CypherDialect
-from graphglot.dialect.neo4j import Neo4j
-from graphglot.error import GraphGlotError
-from graphglot.lexer import TokenType
+
+from retrieval.cypher.grammar import bare, generate, walk
+from retrieval.cypher.refusals import CypherRefused
 
 PERMISSION_PARAMETER = "projects"
 
-REFUSALS = {
-    "EMPTY": "There is no query in the text.",
-    "TOO_LONG": "The query is longer than the limit.",
-    "TOO_DEEP": "Brackets or operators are nested too deeply.",
-    "TOO_COMPLEX": "Too many patterns, WITHs, UNWINDs or additions.",
-    "CHARACTER": "A character that has no place in a query.",
-    "ESCAPE": "A backslash escape that could hide a character.",
-    "BACKTICK": "A quoted name; every name of the schema can be written plainly.",
-    "COMMENT": "A comment.",
-    "SEVERAL_STATEMENTS": "More than one statement, or a semicolon.",
-    "SYNTAX": "The text is not a Cypher query.",
-    "WRITE": "A clause that changes the graph.",
-    "CALL": "A procedure or a subquery.",
-    "UNION": "Several queries joined into one.",
-    "CLAUSE": "A clause that is not on the list.",
-    "NO_RETURN": "The query returns nothing.",
-    "STAR": "'*' instead of named columns.",
-    "CONSTRUCT": "Something else that is not on the list.",
-    "FUNCTION": "A function that is not on the list.",
-    "OPERATOR": "An operator that is not on the list.",
-    "NAME": "A variable, alias or parameter with a name that could be misread.",
-    "PARAMETER": "A parameter that nobody gave a value for.",
-    "RESERVED_PARAMETER": "The parameter that carries the permission.",
-    "LABEL": "A label that the schema does not have.",
-    "LABEL_EXPRESSION": "Labels combined in a way that is not on the list.",
-    "RELATIONSHIP": "A relationship type that the schema does not have.",
-    "PROPERTY": "A property that the label or relationship type does not have.",
-    "DIRECTION": "A relationship drawn against its direction.",
-    "PATTERN": "A relationship between labels that it does not connect.",
-    "VARIABLE_LENGTH": "A path without an upper bound, or with one over the limit.",
-    "CROSS_PRODUCT": "Patterns that have nothing to do with each other.",
-    "LIMIT": "A LIMIT that is not a plain number.",
-    "SKIP": "A SKIP that is not a plain number, or over the limit.",
-    "UNCOVERED": "A pattern that the permission could not be put on.",
-}
-
-
-class CypherRefused(Exception):
-    """The query does not pass the gate. ``code`` is a key of REFUSALS.
-
-    ``str()`` is for people, and fit to be shown to a model for one repair.
-    """
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-
-
 # Tree nodes that are let through, by the name of their class.
-_ALLOWED = frozenset(
-    """
+_NODES = """
     GqlProgram GqlProgram._ProgramActivitySessionCloseCommand TransactionActivity
     TransactionActivity._ProcedureSpecificationEndTransactionCommand ProcedureBody StatementBlock
     CompositeQueryExpression AmbientLinearQueryStatement SimpleLinearQueryStatement
@@ -132,8 +78,8 @@ _ALLOWED = frozenset(
     DatetimeFunction
     DatetimeFunction._ZonedDatetimeLeftParenDatetimeFunctionParametersRightParen
     DurationFunction
-    """.split()
-)
+"""
+_ALLOWED = frozenset(_NODES.split())
 
 _FUNCTIONS = (
     "count collect min max avg sum size head last tail labels type nodes relationships length "
@@ -142,11 +88,16 @@ _FUNCTIONS = (
 )
 
 _LISTED = "Only MATCH, OPTIONAL MATCH, WHERE, WITH, UNWIND, RETURN, ORDER BY, SKIP and LIMIT are."
+_WRITES = """
+    SetStatement CreateClause InsertStatement MergeClause DeleteStatement RemoveStatement
+    CreateIndex DropIndex CreateConstraint DropConstraint CreateSchemaStatement
+    DropSchemaStatement CreateGraphStatement DropGraphStatement
+"""
+_OTHER_CLAUSES = "QueryPrefix UseGraphClause FilterStatement LetStatement NextStatement"
+# What to say of some of the others. The rest is refused all the same, as CONSTRUCT.
 _SPECIFIC = {
     **dict.fromkeys(
-        "SetStatement CreateClause InsertStatement MergeClause DeleteStatement RemoveStatement "
-        "CreateIndex DropIndex CreateConstraint DropConstraint CreateSchemaStatement "
-        "CreateGraphStatement DropGraphStatement DropSchemaStatement".split(),
+        _WRITES.split(),
         ("WRITE", f"The query would change the graph, which is not allowed. {_LISTED}"),
     ),
     "CallProcedureStatement": (
@@ -158,8 +109,7 @@ _SPECIFIC = {
         ("UNION", "UNION is not allowed. Use OR, IN, several labels, or ask one of the two."),
     ),
     **dict.fromkeys(
-        "QueryPrefix UseGraphClause FilterStatement LetStatement NextStatement".split(),
-        ("CLAUSE", f"A clause of the query is not allowed. {_LISTED}"),
+        _OTHER_CLAUSES.split(), ("CLAUSE", f"A clause of the query is not allowed. {_LISTED}")
     ),
     **dict.fromkeys(
         ["LabelNegation", "WildcardLabel"],
@@ -172,6 +122,7 @@ _SPECIFIC = {
         "case does not matter.",
     ),
     "PowerFunction": ("OPERATOR", "^ is not allowed."),
+    "ElementIdFunction": ("FUNCTION", "elementId() is not allowed; nodes have a property 'id'."),
     "PrimitiveResultStatement._Finish": ("NO_RETURN", "End the query with RETURN."),
 }
 # What a query without RETURN is read as; the same node stands above every write.
@@ -180,99 +131,13 @@ _WITHOUT_RETURN = "AmbientLinearDataModifyingStatementBody"
 # A name of the model's may not begin with "_": such names are for the gate.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 # Names that a server could take for the beginning of a clause.
-_RESERVED = frozenset(
+_CLAUSE_WORDS = (
     "all and as call case create delete detach distinct drop else end ends exists explain finish "
     "for foreach in insert is let limit load match merge next not null offset on optional or order "
     "profile remove return set show skip starts then union unwind use when where with xor "
-    "yield".split()
+    "yield"
 )
-
-
-def _value(parser: Any) -> Any:
-    """Read a value; after IN without AND and OR, which the parser would take into the list."""
-    previous = parser._prev
-    if previous is not None and previous.token_type is TokenType.IN:
-        return parser.get_parser(ast.CommonValueExpression)(parser)
-    return Neo4j.Parser.PARSERS[ast.ValueExpression](parser)
-
-
-class _Parser(Neo4j.Parser):
-    """The Neo4j parser with a memory for what it tried where.
-
-    Without it every level of brackets in a condition multiplies the time by three.
-    """
-
-    PARSERS = {**Neo4j.Parser.PARSERS, ast.ValueExpression: _value}  # noqa: RUF012
-
-    def reset(self) -> None:
-        super().reset()
-        self._tried: dict[tuple[Callable[..., Any], int], tuple[Any, int, Any]] = {}
-        self._pending_varlen_quantifier = None
-
-    def try_parse(self, parser: Callable[..., Any], retreat: bool = False) -> Any:
-        if self._curr is None or retreat:
-            return super().try_parse(parser, retreat)
-        key = (parser, self._index)
-        if key in self._tried:
-            result, end, self._pending_varlen_quantifier = self._tried[key]
-            self._retreat(end)
-            return result
-        result = super().try_parse(parser)
-        self._tried[key] = (result, self._index, self._pending_varlen_quantifier)
-        return result
-
-
-class _Generator(Neo4j.Generator):
-    """Prints ``*1..3``, which unlike ``{1,3}`` may stand in every kind of pattern."""
-
-    GENERATORS = {  # noqa: RUF012
-        **Neo4j.Generator.GENERATORS,
-        ast.QuantifiedPathPrimary: CypherDialect.Generator.GENERATORS[ast.QuantifiedPathPrimary],
-    }
-
-
-_DIALECT = Neo4j()
-
-
-def parse(text: str) -> ast.Expression:
-    """The tree of one statement. Raises CypherRefused SYNTAX, TOO_DEEP or SEVERAL_STATEMENTS."""
-    try:
-        trees = _Parser(dialect=_DIALECT).parse(_DIALECT.tokenize(text), text)
-    except RecursionError:
-        raise CypherRefused("TOO_DEEP", "The query is nested too deeply.") from None
-    except GraphGlotError as error:
-        raise CypherRefused("SYNTAX", f"This is not a query: {_plain(error)}") from None
-    except Exception as error:  # noqa: BLE001 - whatever the parser stumbles over is no query
-        raise CypherRefused("SYNTAX", f"This is not a query ({type(error).__name__}).") from error
-    if len(trees) != 1 or not isinstance(trees[0], ast.Expression):
-        raise CypherRefused("SEVERAL_STATEMENTS", "Write exactly one statement.")
-    return trees[0]
-
-
-def generate(tree: ast.Expression) -> str:
-    """The text of a tree that holds allowed nodes only."""
-    return _Generator(dialect=_DIALECT).generate(tree)
-
-
-def children(node: ast.Expression) -> Iterator[tuple[str, Any]]:
-    """Names and values of the fields that hold trees or lists of trees."""
-    for name in node.ast_fields:
-        value = getattr(node, name, None)
-        if isinstance(value, ast.Expression | list):
-            yield name, value
-        elif not isinstance(value, str | int | float | Decimal | Enum | None):
-            raise CypherRefused("CONSTRUCT", "A part of the query is not allowed.")
-
-
-def walk(node: Any) -> Iterator[ast.Expression]:
-    """The node and everything below it, from the top down."""
-    if isinstance(node, list):
-        for item in node:
-            yield from walk(item)
-    elif isinstance(node, ast.Expression):
-        yield node
-        for _, value in children(node):
-            yield from walk(value)
+_RESERVED = frozenset(_CLAUSE_WORDS.split())
 
 
 def refuse_unknown(tree: ast.Expression, parameters: Mapping[str, object]) -> None:
@@ -307,28 +172,6 @@ def refuse_unknown(tree: ast.Expression, parameters: Mapping[str, object]) -> No
             _refuse_name(node.name)
 
 
-def bare(node: Any) -> Any:
-    """The node inside the wrappers that the grammar puts around a single value."""
-    while isinstance(node, ast.Expression) and type(node).__qualname__ in _WRAPPERS:
-        inner = [v for _, v in children(node) if v]
-        signs = {getattr(node, name, None) for name in ("sign", "not_", "truth_value")}
-        if len(inner) != 1 or signs - {None, False, ast.Sign.PLUS_SIGN}:
-            return node
-        node = inner[0]
-        if isinstance(node, list):
-            if len(node) != 1:
-                return None
-            node = node[0]
-    return node
-
-
-_WRAPPERS = frozenset(
-    """ArithmeticValueExpression ArithmeticTerm ArithmeticFactor NumericValueExpression Term Factor
-    BooleanValueExpression BooleanTerm BooleanFactor BooleanTest CharacterStringValueExpression
-    ListValueExpression""".split()
-)
-
-
 def _refuse_parameter(name: str, parameters: Mapping[str, object]) -> None:
     if name == PERMISSION_PARAMETER:
         raise CypherRefused("RESERVED_PARAMETER", f"${name} may not be used; leave it out.")
@@ -351,9 +194,3 @@ def _excerpt(node: ast.Expression) -> str:
         return generate(node)[:60]
     except Exception:  # noqa: BLE001 - the node is refused already, this is only for the message
         return type(node).__qualname__
-
-
-def _plain(error: Exception) -> str:
-    """The parser's message in one line, without the colours it prints for a terminal."""
-    text = " ".join(re.sub(r"\x1b\[\d+m", "", str(error)).split())
-    return re.sub(r"Expected one of \[[^\]]*\]\.?", "unexpected text.", text)[:300]
