@@ -60,7 +60,9 @@ def make_ticket(
         **fields,
     }
     raw = RawTicket(key=key, project=project.key, summary=values["summary"]).to_json()
-    ticket = Ticket.objects.create(project=project, source=project.source, key=key, raw=raw, **values)
+    ticket = Ticket.objects.create(
+        project=project, source=project.source, key=key, raw=raw, **values
+    )
     make_section(ticket, "summary", values["summary"])
     for name, text in (sections or {}).items():
         make_section(ticket, name, text)
@@ -91,7 +93,10 @@ def make_posting(ticket: Ticket, term: str = "crash") -> Posting:
 
 
 def make_link(
-    ticket: Ticket, other: Ticket | str, type: str = "BLOCKS", **fields: Any  # noqa: A002
+    ticket: Ticket,
+    other: Ticket | str,
+    type: str = "BLOCKS",
+    **fields: Any,  # noqa: A002
 ) -> Link:
     """``ticket`` states ``ticket -type-> other``; a key instead of a ticket is pending."""
     known = isinstance(other, Ticket)

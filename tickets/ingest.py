@@ -201,8 +201,12 @@ def _carry_out(plan: _Plan, report: Report) -> None:
     if plan.gone:
         report.deleted += delete(plan.gone)
     new = {change.raw.key for change in plan.changes if change.ticket.pk is None}
+    projects = {
+        key: Project.objects.get_or_create(source=source, key=key[:100] or "default")[0]
+        for source, key in {(change.ticket.source, change.project) for change in plan.changes}
+    }
     for change in plan.changes:
-        change.ticket.project = _project(change.ticket.source, change.project)
+        change.ticket.project = projects[change.project]
     stored = _store_or_isolate(plan.changes, report)
     report.created += sum(change.raw.key in new for change in stored)
     report.updated += sum(change.raw.key not in new for change in stored)
@@ -307,10 +311,6 @@ def _fill(ticket: Ticket, raw: RawTicket) -> None:
     ticket.labels = list(raw.labels)
     ticket.components = list(raw.components)
     ticket.raw = raw.to_json()
-
-
-def _project(source: str, key: str) -> Project:
-    return Project.objects.get_or_create(source=source, key=key[:100] or "default")[0]
 
 
 def _batches(rows: Iterable[Row], report: Report) -> Iterator[list[RawTicket]]:

@@ -58,9 +58,7 @@ def follow(client: Client, **query: Any) -> list[str]:
         query["cursor"] = body["next_cursor"]
 
 
-def test_list_is_followed_by_cursor_without_loss_or_repetition(
-    world: World, alice: Client
-) -> None:
+def test_list_is_followed_by_cursor_without_loss_or_repetition(world: World, alice: Client) -> None:
     start = datetime(2024, 1, 1, tzinfo=UTC)
     expected = []
     for number in range(7):
@@ -126,9 +124,7 @@ def test_list_filtered_gives_the_right_tickets(
         ("q=%00", "q"),
     ],
 )
-def test_list_with_a_wrong_parameter_says_which(
-    alice: Client, query: str, parameter: str
-) -> None:
+def test_list_with_a_wrong_parameter_says_which(alice: Client, query: str, parameter: str) -> None:
     body = problem(alice.get(f"{LIST}?{query}"), 400, "invalid")
     assert [error["parameter"] for error in body["errors"]] == [parameter]
     assert body["errors"][0]["detail"]
@@ -199,9 +195,7 @@ def test_route_that_is_not_there_is_a_problem(client: Client) -> None:
 
 
 @pytest.mark.parametrize("header", [{}, {"authorization": "Bearer skg_wrong"}])
-def test_request_without_a_good_token_is_refused(
-    world: World, header: dict[str, str]
-) -> None:
+def test_request_without_a_good_token_is_refused(world: World, header: dict[str, str]) -> None:
     response = Client(headers=header).get(LIST)
     assert response.status_code == 401
     assert response["WWW-Authenticate"] == "Bearer"
@@ -237,7 +231,9 @@ def test_schema_in_the_docs_is_current(tmp_path: Any) -> None:
     made = tmp_path / "openapi.yaml"
     call_command("spectacular", file=str(made), validate=True, fail_on_warn=True)
     kept = settings.BASE_DIR / "docs" / "openapi.yaml"
-    assert made.read_text() == kept.read_text(), "run: manage.py spectacular --file docs/openapi.yaml"
+    assert made.read_text() == kept.read_text(), (
+        "run: manage.py spectacular --file docs/openapi.yaml"
+    )
 
 
 @pytest.mark.django_db

@@ -66,7 +66,9 @@ def test_list_narrowed_finds_the_right_tickets(
     world: World, alice: Client, query: dict[str, str], found: list[str]
 ) -> None:
     make_ticket(world.alpha, "ALPHA-1", summary="Upload of 100 files")
-    make_ticket(world.alpha, "ALPHA-2", summary="Dark mode, unreadable menu", status_category="open")
+    make_ticket(
+        world.alpha, "ALPHA-2", summary="Dark mode, unreadable menu", status_category="open"
+    )
     make_ticket(world.alpha, "ALPHA-10", summary="Login")
     assert keys(page(alice, LIST, **query)) == found
 

@@ -95,7 +95,7 @@ def _columns(source: Source, heading: Heading) -> dict[str, str]:
 def _refusal(source: Source, heading: Heading, problem: str) -> FileError:
     return FileError(
         f"{source.path.name}: {problem}; the headings are {heading.listed()}."
-        " Map a column with the option columns: FIELD=HEADING, such as key=Number"
+        " Map a column with --column FIELD=HEADING, such as --column key=Number"
     )
 
 

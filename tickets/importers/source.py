@@ -185,7 +185,7 @@ class Source:
         prefix = _PREFIX.fullmatch(key)
         project = self.options.project or project.strip() or (prefix[1] if prefix else "")
         if not project:
-            raise BadRowError("project", "no project: name one with the option 'project'")
+            raise BadRowError("project", "no project: name one with --project")
         return RawTicket(key=key, project=project, links=self._links(links), **fields)
 
     def _links(self, links: Iterable[RawLink | None]) -> tuple[RawLink, ...]:

@@ -91,7 +91,7 @@ class Command(BaseCommand):
                     on_batch=on_batch,
                 )
             except FileError as error:
-                raise CommandError(f"{path.name}: {error}") from error
+                raise CommandError(str(error)) from error
             except (GraphUnavailable, EmbeddingError) as error:
                 raise CommandError(f"{error} {AGAIN}") from error
             except OperationalError as error:
