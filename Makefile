@@ -18,6 +18,11 @@ TEST_ENV = env -u DATABASE_URL -u NEO4J_URI -u NEO4J_USER -u NEO4J_PASSWORD -u N
 	$${TEST_NEO4J_DATABASE:+NEO4J_DATABASE="$$TEST_NEO4J_DATABASE"} \
 	$${TEST_CELERY_BROKER_URL:+CELERY_BROKER_URL="$$TEST_CELERY_BROKER_URL"}
 
+# Start the tests' servers, run Python with the given arguments, stop them however it ended.
+on_test_servers = \
+	trap '$(TEST_ENV) $(PY) manage.py services stop >/dev/null 2>&1' EXIT; trap 'exit 130' INT TERM; \
+	$(TEST_ENV) $(PY) manage.py services start >/dev/null && $(TEST_ENV) $(PY) $(1)
+
 .PHONY: help demo dev test bench lint format clean
 
 help: ## Show this list
@@ -30,13 +35,10 @@ dev: .venv/ready ## Services, web with reload and worker; Ctrl-C stops them
 	@$(PY) manage.py dev $(ARGS)
 
 test: .venv/ready ## Run the tests on servers of their own (ARGS="-k name" chooses)
-	@trap '$(TEST_ENV) $(PY) manage.py services stop >/dev/null 2>&1' EXIT; \
-	$(TEST_ENV) $(PY) manage.py services start && $(TEST_ENV) $(PY) -m pytest $(ARGS)
+	@$(call on_test_servers,-m pytest $(ARGS))
 
 bench: .venv/ready ## Run the benchmarks (minutes)
-	@trap '$(TEST_ENV) $(PY) manage.py services stop >/dev/null 2>&1' EXIT; \
-	$(TEST_ENV) $(PY) manage.py services start && \
-	$(TEST_ENV) $(PY) -m pytest -o addopts=-q -s tests/benchmarks $(ARGS)
+	@$(call on_test_servers,-m pytest -o addopts=-q -s tests/benchmarks $(ARGS))
 
 lint: .venv/ready ## Check format, style, types, import directions and migrations
 	.venv/bin/ruff format --check .
@@ -52,8 +54,9 @@ format: .venv/ready ## Format the code and mend what ruff can mend
 
 clean: ## Stop this checkout's servers, remove .venv, caches and test data (keeps .data: your tickets)
 	@if [ -x $(PY) ]; then \
-		$(PY) manage.py services stop; \
-		SUPPORTKG_DATA_DIR=.data-test $(PY) manage.py services stop; \
+		$(PY) manage.py services stop >/dev/null && \
+		SUPPORTKG_DATA_DIR=.data-test $(PY) manage.py services stop >/dev/null || \
+		{ echo "The servers could not be stopped, so nothing is removed." >&2; exit 1; }; \
 	fi
 	@# For root the test cluster may lie outside the checkout, behind a link.
 	rm -rf "$$(readlink -f .data-test/postgres)" .data-test .venv staticfiles

@@ -67,7 +67,7 @@ class CitationSerializer(serializers.ModelSerializer[Citation]):
         return str(self.context["request"].build_absolute_uri(citation.get_absolute_url()))
 
 
-class RungSerializer(serializers.Serializer[reading.Rung]):
+class RungSerializer(serializers.Serializer[Any]):
     """One way to an answer that was tried."""
 
     rung = serializers.ChoiceField(list(reading.RUNGS))
@@ -76,7 +76,7 @@ class RungSerializer(serializers.Serializer[reading.Rung]):
     words = serializers.CharField(help_text="The same for people.")
 
 
-class ContributionSerializer(serializers.Serializer[reading.Segment]):
+class ContributionSerializer(serializers.Serializer[Any]):
     """A part of a ticket's score."""
 
     part = serializers.CharField()
@@ -86,7 +86,7 @@ class ContributionSerializer(serializers.Serializer[reading.Segment]):
     )
 
 
-class RankedSerializer(serializers.Serializer[reading.Ranked]):
+class RankedSerializer(serializers.Serializer[Any]):
     """A ticket near the question, with what made its score."""
 
     ticket = TicketLineSerializer()

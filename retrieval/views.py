@@ -72,7 +72,7 @@ def ask(request: HttpRequest) -> HttpResponse:
 @login_required
 def answers(request: HttpRequest) -> HttpResponse:
     """The reader's questions, newest first."""
-    rows = reading.readable(request.user).filter(asked_by=request.user)
+    rows = reading.readable(request.user).filter(asked_by=request.user.pk)
     rows = rows.only("question", "route", "mode", "created_at")
     page = Paginator(rows, PER_PAGE).get_page(request.GET.get("page"))
     return render(request, "retrieval/answers.html", {"page": page})
@@ -95,7 +95,7 @@ def answer(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 def _desk(request: HttpRequest, form: QuestionForm) -> dict[str, Any]:
     """What the empty desk shows."""
-    mine = reading.readable(request.user).filter(asked_by=request.user)
+    mine = reading.readable(request.user).filter(asked_by=request.user.pk)
     tickets = Ticket.objects.visible_to(request.user)
     return {
         "form": form,
@@ -114,6 +114,6 @@ def _examples(tickets: QuerySet[Ticket]) -> list[str]:
         if row:
             found.append(words.format(key=row.key, summary=row.summary.rstrip(" .")))
     linked = tickets.filter(links__other__in=tickets, links__type="RELATES_TO")
-    if row := linked.only("key").first():
-        found.append(f"Which tickets are related to {row.key}?")
+    if key := linked.values_list("key", flat=True).first():
+        found.append(f"Which tickets are related to {key}?")
     return found

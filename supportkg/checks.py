@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -46,7 +47,7 @@ def time_zone(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMes
 @register(Tags.compatibility)
 def limits(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
     """Time limits must nest: query < task < redelivery by the broker."""
-    visibility = settings.CELERY_BROKER_TRANSPORT_OPTIONS["visibility_timeout"]
+    visibility = settings.CELERY_BROKER_TRANSPORT_OPTIONS.get("visibility_timeout", math.inf)
     times = [
         ("GRAPH_QUERY_TIMEOUT", settings.GRAPH_QUERY_TIMEOUT),
         ("CELERY_TASK_SOFT_TIME_LIMIT", settings.CELERY_TASK_SOFT_TIME_LIMIT),

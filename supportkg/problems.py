@@ -53,7 +53,7 @@ class ProblemSerializer(serializers.Serializer[Any]):
     status = serializers.IntegerField()
     detail = serializers.CharField()
     instance = serializers.CharField(help_text="Path of the request.")
-    errors = ProblemErrorSerializer(many=True, required=False)
+    errors = ProblemErrorSerializer(many=True, required=False)  # type: ignore[assignment]
     request_id = serializers.CharField(
         required=False, help_text="For 5xx: the id under which the server logged it."
     )

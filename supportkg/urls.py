@@ -24,6 +24,8 @@ urlpatterns = [
     path("api/v1/", include((api, "api"))),
     path("sign-in/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("sign-out/", LogoutView.as_view(), name="logout"),
+    # The admin's shortcut to an object's page tells the address of objects of others.
+    path("admin/r/<path:target>", views.not_found, name="shortcut"),
     path("admin/", admin.site.urls),
     path("healthz", views.healthz, name="healthz"),
     path("readyz", views.readyz, name="readyz"),

@@ -57,7 +57,9 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     return _error(request, 403, "permission_denied", "You may not do this.")
 
 
-def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+def not_found(
+    request: HttpRequest, exception: Exception | None = None, target: str = ""
+) -> HttpResponse:
     return _error(request, 404, "not_found", "There is no such page, or it is not yours to see.")
 
 

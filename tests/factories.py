@@ -8,8 +8,7 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import User
 from knox.models import AuthToken
 
 from retrieval.models import Answer, Citation
@@ -26,22 +25,22 @@ from tickets.models import (
 )
 
 _numbers = count(1)
-PASSWORD = "a-long-password-for-tests"
 
 
-def make_user(name: str, **fields: Any) -> AbstractUser:
-    return get_user_model().objects.create_user(name, password=PASSWORD, **fields)
+def make_user(name: str, **fields: Any) -> User:
+    """Without a password: hashing one takes longer than most tests."""
+    return User.objects.create_user(name, **fields)
 
 
-def make_superuser(name: str = "root") -> AbstractUser:
-    return get_user_model().objects.create_superuser(name, password=PASSWORD)
+def make_superuser(name: str = "root") -> User:
+    return User.objects.create_superuser(name)
 
 
-def make_token(user: AbstractUser) -> str:
+def make_token(user: User) -> str:
     return AuthToken.objects.create(user)[1]
 
 
-def make_project(key: str = "ALPHA", *members: AbstractUser, source: str = "default") -> Project:
+def make_project(key: str = "ALPHA", *members: User, source: str = "default") -> Project:
     project = Project.objects.create(source=source, key=key)
     project.members.add(*members)
     return project
@@ -52,18 +51,17 @@ def make_ticket(
 ) -> Ticket:
     """A ticket with its summary and ``sections``: text by kind, or by kind-ordinal."""
     key = key or f"{project.key}-{next(_numbers)}"
+    summary = fields.pop("summary", f"Summary of {key}")
     values: dict[str, Any] = {
-        "summary": f"Summary of {key}",
+        "raw": RawTicket(key=key, project=project.key, summary=summary).to_json(),
+        "summary": summary,
         "status": "Closed",
         "status_category": "solved",
         "updated_at": datetime(2024, 5, 1, tzinfo=UTC),
         **fields,
     }
-    raw = RawTicket(key=key, project=project.key, summary=values["summary"]).to_json()
-    ticket = Ticket.objects.create(
-        project=project, source=project.source, key=key, raw=raw, **values
-    )
-    make_section(ticket, "summary", values["summary"])
+    ticket = Ticket.objects.create(project=project, source=project.source, key=key, **values)
+    make_section(ticket, "summary", summary)
     for name, text in (sections or {}).items():
         make_section(ticket, name, text)
     return ticket
@@ -95,17 +93,17 @@ def make_posting(ticket: Ticket, term: str = "crash") -> Posting:
 def make_link(
     ticket: Ticket,
     other: Ticket | str,
-    type: str = "BLOCKS",
-    **fields: Any,  # noqa: A002
+    kind: str = "BLOCKS",
+    **fields: Any,
 ) -> Link:
-    """``ticket`` states ``ticket -type-> other``; a key instead of a ticket is pending."""
-    known = isinstance(other, Ticket)
-    key = other.key if isinstance(other, Ticket) else other
+    """``ticket`` states ``ticket -kind-> other``; a key instead of a ticket is pending."""
+    known = other if isinstance(other, Ticket) else None
+    key = known.key if known else str(other)
     values = {"from_key": ticket.key, "to_key": key, "origin": "tracker", **fields}
     return Link.objects.create(
         ticket=ticket,
-        other=other if known else None,
-        type=type,
+        other=known,
+        type=kind,
         source=ticket.source,
         other_key=key,
         **values,
@@ -119,7 +117,7 @@ def make_similar(one: Ticket, two: Ticket, score: float = 0.9, **fields: Any) ->
     )
 
 
-def make_answer(user: AbstractUser | None, *cited: Section, **fields: Any) -> Answer:
+def make_answer(user: User | None, *cited: Section, **fields: Any) -> Answer:
     """An answer that quotes the whole text of each section in ``cited``."""
     marks = [f"{section.ticket.key} says [{n}]." for n, section in enumerate(cited, 1)]
     ranking = [
@@ -164,10 +162,10 @@ def make_answer(user: AbstractUser | None, *cited: Section, **fields: Any) -> An
 class World:
     """Alice is a member of ALPHA, Bob of BETA, Charlie of nothing; ``root`` is a superuser."""
 
-    alice: AbstractUser
-    bob: AbstractUser
-    charlie: AbstractUser
-    root: AbstractUser
+    alice: User
+    bob: User
+    charlie: User
+    root: User
     alpha: Project
     beta: Project
 

@@ -25,11 +25,14 @@ from supportkg.lib.graph import GraphUnavailable
 
 from . import ingest
 from .models import Chunk, Link, Posting, Project, Section, SimilarLink, Ticket
+from .sections import template
 from .tasks import refresh_ticket
 
 
 class ReadOnly:
     """Rows that are derived or that belong to the source: looked at, never typed."""
+
+    view_on_site = False  # see supportkg/urls.py
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -173,6 +176,7 @@ class OfTicket(admin.ModelAdmin):
 
     list_select_related = ("ticket",)
     show_full_result_count = False
+    view_on_site = False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows: QuerySet[Any] = super().get_queryset(request)
@@ -181,7 +185,7 @@ class OfTicket(admin.ModelAdmin):
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         # The links on a ticket's page.
-        return lookup == "ticket__id__exact" or super().lookup_allowed(lookup, value, request)  # type: ignore[arg-type]
+        return lookup == "ticket__id__exact" or super().lookup_allowed(lookup, value, request)
 
 
 @admin.register(Section)
@@ -197,6 +201,13 @@ class SectionAdmin(OfTicket):
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Section | None = None) -> bool:
+        # Fields and the title say what the source says, and some kinds only hold others.
+        kind = template().kinds[obj.kind] if obj else None
+        own_words = kind is None or kind.embed or kind.kind == "code_block"
+        is_title = kind is not None and kind.kind == "summary"
+        return own_words and not is_title and super().has_change_permission(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False

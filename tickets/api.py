@@ -48,7 +48,9 @@ class TicketQuery(serializers.Serializer[Any]):
 
     limit = serializers.IntegerField(min_value=1, max_value=MAX_LIMIT, default=50)
     cursor = serializers.CharField(required=False, help_text="`next_cursor` of the page before.")
-    source = serializers.CharField(required=False, help_text="Name of the help desk.")
+    source = serializers.CharField(  # type: ignore[assignment]
+        required=False, help_text="Name of the help desk."
+    )
     project = serializers.CharField(required=False, help_text="Key of the project.")
     status = serializers.ChoiceField(Ticket.StatusCategory.choices, required=False)
     q = serializers.CharField(
@@ -62,7 +64,7 @@ class TicketQuery(serializers.Serializer[Any]):
 class OneTicketQuery(serializers.Serializer[Any]):
     """The parameters of one ticket."""
 
-    source = serializers.CharField(
+    source = serializers.CharField(  # type: ignore[assignment]
         required=False, help_text="Name of the help desk; needed when several use the key."
     )
 
@@ -112,7 +114,7 @@ class SectionSerializer(serializers.ModelSerializer[Section]):
         )  # fmt: skip
 
 
-class BranchSerializer(serializers.Serializer[reading.Branch]):
+class BranchSerializer(serializers.Serializer[Any]):
     """A section with what hangs from it."""
 
     section = SectionSerializer()
@@ -123,7 +125,7 @@ class BranchSerializer(serializers.Serializer[reading.Branch]):
         return BranchSerializer(branch.children, many=True).data
 
 
-class RelationSerializer(serializers.Serializer[reading.Relation]):
+class RelationSerializer(serializers.Serializer[Any]):
     """An explicit link. `ticket` is null while the other end is not here."""
 
     type = serializers.CharField()
@@ -131,11 +133,13 @@ class RelationSerializer(serializers.Serializer[reading.Relation]):
     outward = serializers.BooleanField(help_text="Whether this ticket is the start of the link.")
     key = serializers.CharField(help_text="Key at the other end.")
     origin = serializers.ChoiceField(["tracker", "mention"])
-    label = serializers.CharField(help_text="The tracker's own name for the link.")
+    label = serializers.CharField(  # type: ignore[assignment]
+        help_text="The tracker's own name for the link."
+    )
     ticket = TicketLineSerializer(source="other", allow_null=True)
 
 
-class LikenessSerializer(serializers.Serializer[reading.Likeness]):
+class LikenessSerializer(serializers.Serializer[Any]):
     """An implicit link: the two titles are close."""
 
     score = serializers.FloatField(help_text="Cosine of the titles, -1 to 1.")
@@ -193,17 +197,18 @@ def tickets(request: Request) -> Response:
     In this order a client that remembers `next_cursor` gets every later change once more.
     """
     given = parameters(request, TicketQuery)
-    found = Ticket.objects.visible_to(request.user).select_related("project").defer("raw")
-    found = found.filter(**{_COLUMNS[name]: given[name] for name in _COLUMNS if name in given})
+    rows: QuerySet[Ticket] = Ticket.objects.visible_to(request.user)
+    rows = rows.select_related("project").defer("raw")
+    rows = rows.filter(**{_COLUMNS[name]: given[name] for name in _COLUMNS if name in given})
     if "q" in given:
-        found = reading.search(found, given["q"])
+        rows = reading.search(rows, given["q"])
     if "cursor" in given:
-        found = found.filter(_after(given["cursor"]))
-    rows = list(found.order_by("updated_at", "id")[: given["limit"] + 1])
-    page = rows[: given["limit"]]
+        rows = rows.filter(_after(given["cursor"]))
+    found = list(rows.order_by("updated_at", "id")[: given["limit"] + 1])
+    page = found[: given["limit"]]
     body = {
         "results": page,
-        "has_more": len(rows) > len(page),
+        "has_more": len(found) > len(page),
         "next_cursor": _cursor(page[-1]) if page else given.get("cursor"),
     }
     return Response(TicketPageSerializer(body, context={"request": request}).data)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from django import forms
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
@@ -36,7 +37,7 @@ def tickets(request: HttpRequest) -> HttpResponse:
     projects = Project.objects.visible_to(request.user)
     filters = Filters(request.GET)
     filters.fields["project"].queryset = projects  # type: ignore[attr-defined]
-    found = Ticket.objects.visible_to(request.user)
+    found: QuerySet[Ticket] = Ticket.objects.visible_to(request.user)
     if filters.is_valid():
         given = filters.cleaned_data
         found = reading.search(found, given["q"])

@@ -11,7 +11,7 @@ tests/retrieval/test_cypher_permissions.py holds it to that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
@@ -20,6 +20,7 @@ from graphglot import ast
 from graphglot.ast import cypher
 
 from retrieval.cypher.grammar import bare, children, walk
+from retrieval.cypher.groups import KEYS, Groups
 from retrieval.cypher.permission import Visible, require
 from retrieval.cypher.refusals import CypherRefused
 from retrieval.cypher.schema import Kind, names, refuse_direction, refuse_property
@@ -32,17 +33,13 @@ _MOST = {
     # "x + x" in WITH after WITH would double a text each time.
     ast.ArithmeticValueExpression._SignedTerm: (8, "additions"),
 }
-# Properties whose value picks out one ticket or the sections of one ticket.
-_KEYS = frozenset({"id", "key", "ticket"})
-_EDGES = (
-    ast.FullEdgePointingRight,
-    ast.FullEdgePointingLeft,
-    ast.FullEdgeAnyDirection,
-    ast.AbbreviatedEdgePattern,
-)
-_RIGHT = ast.AbbreviatedEdgePattern.PatternType.RIGHT_ARROW
-_LEFT = ast.AbbreviatedEdgePattern.PatternType.LEFT_ARROW
-_EITHER = ast.AbbreviatedEdgePattern.PatternType.MINUS_SIGN
+_EDGES = (ast.FullEdgePointingRight, ast.FullEdgePointingLeft, ast.FullEdgeAnyDirection)
+# -->, <-- and --
+_SHORT = {
+    ast.AbbreviatedEdgePattern.PatternType.RIGHT_ARROW,
+    ast.AbbreviatedEdgePattern.PatternType.LEFT_ARROW,
+    ast.AbbreviatedEdgePattern.PatternType.MINUS_SIGN,
+}
 
 
 class Cover:
@@ -52,10 +49,7 @@ class Cover:
         self._max_hops = max_hops
         self._fresh = (f"_{n}" for n in count(1))
         self._kinds: dict[str, Kind] = {}
-        # Of the part since the last WITH: the groups of variables that hang together, and
-        # those variables that a key pins to few rows.
-        self._groups: list[set[str]] = []
-        self._pinned: set[str] = set()
+        self._groups = Groups()
 
     def statement(self, tree: ast.Expression) -> None:
         """Change ``tree`` in place. Raises CypherRefused."""
@@ -97,7 +91,7 @@ class Cover:
         """The condition that has to stand behind the paths: permission AND (what was there)."""
         visible = list(dict.fromkeys(v for path in paths for v in self._path(path)))
         condition = where.search_condition if where else None
-        self._connect(paths, condition)
+        self._groups.connect(paths, condition)
         if condition is not None:
             condition = self._expression(condition)
         return require(visible, condition)
@@ -118,9 +112,7 @@ class Cover:
             carried.add(name)
             self._expression(item)
         is_one_row = all(any(isinstance(n, ast.AggregateFunction) for n in walk(i)) for i in items)
-        is_pinned = all(group & self._pinned for group in self._groups)
-        self._groups = [] if is_one_row else [{"", *carried}]
-        self._pinned = {""} if is_pinned else set()
+        self._groups = self._groups.after_with(carried, is_one_row=is_one_row)
         self._kinds = kinds
         for part in (clause.order_by_and_page_statement, clause.where_clause):
             if part is not None:
@@ -129,11 +121,10 @@ class Cover:
     @contextmanager
     def _nested(self) -> Iterator[None]:
         """For patterns inside an expression: what they name ends with them."""
-        before = self._kinds, self._groups, self._pinned
-        self._kinds, self._pinned = dict(self._kinds), set(self._pinned)
-        self._groups = [set(self._kinds).union(*self._groups)]
+        before = self._kinds, self._groups
+        self._kinds, self._groups = dict(self._kinds), self._groups.inside(self._kinds)
         yield
-        self._kinds, self._groups, self._pinned = before
+        self._kinds, self._groups = before
 
     def _expression(self, node: Any) -> Any:
         """The expression with its patterns covered and its names checked."""
@@ -207,8 +198,8 @@ class Cover:
         labels = names(filler.is_label_expression, "LABEL")
         if labels or variable not in self._kinds:
             self._kinds[variable] = Kind(True, labels)
-        if _KEYS & self._map(filler, self._kinds[variable]):
-            self._pinned.add(variable)
+        if KEYS & self._map(filler, self._kinds[variable]):
+            self._groups.pin(variable)
         return variable
 
     def _edge(self, left: str, edge: Any, right: str) -> None:
@@ -216,9 +207,7 @@ class Cover:
         if is_path:
             self._refuse_hops(edge.graph_pattern_quantifier)
             edge = edge.path_primary
-        if isinstance(edge, ast.AbbreviatedEdgePattern):
-            if is_path or edge.pattern not in (_RIGHT, _LEFT, _EITHER):
-                raise CypherRefused("CONSTRUCT", "Write the relationship as -[:TYPE]->.")
+        if isinstance(edge, ast.AbbreviatedEdgePattern) and edge.pattern in _SHORT and not is_path:
             return
         if not isinstance(edge, _EDGES):
             raise CypherRefused("CONSTRUCT", "Write the relationship as -[:TYPE]->.")
@@ -251,50 +240,9 @@ class Cover:
         for pair in pairs.list_property_key_value_pair:
             name = pair.property_name.identifier.name
             refuse_property(name, kind)
-            self._expression(pair.value_expression)
+            pair.set("value_expression", self._expression(pair.value_expression))
             asked.add(name)
         return asked
-
-    # -- Patterns that hang together -----------------------------------------
-
-    def _connect(self, paths: Iterable[Any], condition: Any) -> None:
-        """Raises CROSS_PRODUCT when rows would be multiplied by unrelated rows."""
-        for path in paths:
-            self._join({n.name for n in _declared(path)})
-        grouped = set().union(*self._groups)
-        for part in _conjuncts(condition):
-            test = bare(part)
-            if isinstance(test, ast.ComparisonPredicate):
-                right = test.comparison_predicate_part_2
-                if right.comp_op is not ast.ComparisonPredicatePart2.CompOp.EQUALS:
-                    continue
-                sides = [bare(test.comparison_predicand), bare(right.comparison_predicand)]
-            elif isinstance(test, cypher.InPredicate):
-                sides = [bare(test.value), bare(test.list_expression)]
-            else:
-                continue
-            used = [{v.binding_variable.name for v in _variables(s)} & grouped for s in sides]
-            if all(used):
-                self._join(used[0] | used[1])
-            for side, mine, other in zip(sides, used, reversed(used), strict=True):
-                is_key = isinstance(side, ast.PropertyReference) and not other
-                if is_key and side.property_name[0].identifier.name in _KEYS:
-                    self._pinned |= mine
-        if sum(bool(g) and not g & self._pinned for g in self._groups) > 1:
-            raise CypherRefused(
-                "CROSS_PRODUCT",
-                "The patterns have no variable in common. Connect them by a relationship, by an "
-                "equality of properties, or name the ticket by its id or key.",
-            )
-
-    def _join(self, names: set[str]) -> None:
-        apart = []
-        for group in self._groups:
-            if group & names:
-                names = names | group
-            else:
-                apart.append(group)
-        self._groups = [*apart, names]
 
 
 def _only_pattern(inside: Any) -> Any:
@@ -305,24 +253,3 @@ def _only_pattern(inside: Any) -> Any:
     if len(clauses) != 1 or not isinstance(clauses[0], ast.SimpleMatchStatement):
         raise CypherRefused("CONSTRUCT", "EXISTS { } may hold one MATCH with one WHERE.")
     return clauses[0].graph_pattern_binding_table.graph_pattern
-
-
-def _declared(path: Any) -> Iterator[Any]:
-    for node in walk(path):
-        if isinstance(node, ast.ElementVariableDeclaration):
-            yield node.element_variable
-        elif isinstance(node, ast.PathVariableDeclaration):
-            yield node.path_variable
-
-
-def _variables(node: Any) -> Iterator[Any]:
-    return (n for n in walk(node) if isinstance(n, ast.BindingVariableReference))
-
-
-def _conjuncts(condition: Any) -> list[Any]:
-    """The parts of a condition that its outermost ANDs join."""
-    if condition is None:
-        return []
-    if isinstance(condition, ast.BooleanValueExpression) and not condition.ops:
-        return list(condition.boolean_term.list_boolean_factor)
-    return [condition]

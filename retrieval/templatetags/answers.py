@@ -32,6 +32,7 @@ def cypher_lines(cypher: str) -> str:
 
 
 @register.filter
-def pretty_json(value: Any) -> str:
-    """Indented JSON, to be escaped by the template."""
-    return json.dumps(value, indent=2, ensure_ascii=False)
+def parameter_lines(parameters: dict[str, Any]) -> str:
+    """A line of JSON for each parameter, to be escaped by the template."""
+    lines = (f"${k} = {json.dumps(v, ensure_ascii=False)}" for k, v in parameters.items())
+    return "\n".join(lines)

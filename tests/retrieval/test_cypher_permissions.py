@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ def _nodes(project: str) -> Iterator[tuple[str, dict[str, Any]]]:
             "project": project,
             "source": f"jira{secret}",
             "status_category": "done" if number % 2 else "open",
-            "created_at": f"201{number}-01-01T00:00:00Z{secret}",
+            "created_at": datetime(2010 + number, 1, 1, tzinfo=UTC),
         }
         yield "Ticket", root
         for kind in template().kinds.values():
@@ -95,7 +96,8 @@ def _bridges() -> Iterator[tuple[str, str, str]]:
 
 
 @pytest.fixture
-def loaded(graph: Any) -> Any:
+def loaded(graph: Any) -> Iterator[Any]:
+    """The graph with the three projects; no test may leave it changed."""
     nodes: dict[str, list[dict[str, Any]]] = {}
     links: dict[str, list[dict[str, Any]]] = {}
     for project in KEYS:
@@ -125,7 +127,9 @@ def loaded(graph: Any) -> Any:
         for name, rows in links.items()
     ]
     graph.write(statements)
-    return graph
+    before = graph.checksum()
+    yield graph
+    assert graph.checksum() == before
 
 
 # -- Running, and comparing with the twin -------------------------------------
@@ -274,7 +278,7 @@ def queries(draw: Callable[..., Any]) -> str:
 
 
 on_server = settings(
-    max_examples=150,
+    max_examples=80,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much],
 )
@@ -284,13 +288,12 @@ on_server = settings(
 
 
 def test_accepted_queries_run_and_show_nothing_hidden(loaded: Any) -> None:
-    before, found = loaded.checksum(), 0
+    found = 0
     given = {"tickets": ["A-1", "B-1"], "key": "A-1", "keys": ["A-1", "B-1"]}
     for entry in ACCEPTED:
         checked = check(entry["cypher"], projects=["P1"], parameters=given)
         loaded.explain(checked.text, checked.parameters)
         found += bool(_shows_nothing_hidden(loaded, entry["cypher"], given))
-    assert loaded.checksum() == before
     # In a graph in which they find nothing they would prove nothing.
     assert found > 0.8 * len(ACCEPTED)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from retrieval.evaluation.runs import Run
 #   NDCG@1 = 1, NDCG@3 = 1 / 1.63093 = 0.61315;
 # - one of one at place 4: MRR 1/4, in R@10 and hit@10 only;
 # - one of one at place 11: MRR 1/11, in R@100 only.
-CASES = {
+CASES: dict[str, tuple[set[str], str, list[float]]] = {
     "places 2 and 3": ({"a", "b"}, "x a b", [1 / 2, 0, 1, 1, 1, 0, 0.69343, 0, 1]),
     "place 1": ({"a"}, "a x y", [1, 1, 1, 1, 1, 1, 1, 1, 1]),
     "one of two": ({"a", "b"}, "a x y z", [1, 0.5, 0.5, 0.5, 0.5, 1, 0.61315, 1, 1]),
@@ -36,7 +37,7 @@ CASES = {
 def test_measure_values_by_hand() -> None:
     queries = [Query(name, "text", frozenset(case[0])) for name, case in CASES.items()]
     run = Run("run", {name: case[1].split() for name, case in CASES.items()})
-    expected = [case[2] for case in CASES.values()]
+    expected = np.array([case[2] for case in CASES.values()])
     assert list(METRICS) == [
         "MRR", "R@1", "R@3", "R@10", "R@100", "NDCG@1", "NDCG@3", "hit@1", "hit@10",
     ]  # fmt: skip
@@ -93,7 +94,7 @@ def test_comparisons_without_near_copies_is_one() -> None:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
-    def files(queries: object, qrels: object) -> tuple[Path, Path]:
+    def files(queries: Any, qrels: Any) -> tuple[Path, Path]:
         paths = tmp_path / "queries.jsonl", tmp_path / "qrels.jsonl"
         for path, content in zip(paths, (queries, qrels), strict=True):
             lines = content if isinstance(content, str) else "\n".join(map(json.dumps, content))

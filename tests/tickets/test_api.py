@@ -75,7 +75,7 @@ def test_list_continued_later_gives_what_changed_since(world: World, alice: Clie
     make_ticket(world.alpha, "ALPHA-2")
     body = alice.get(LIST).json()
     assert body["has_more"] is False
-    ticket.updated_at += timedelta(days=1)
+    ticket.updated_at = datetime(2024, 5, 2, tzinfo=UTC)
     ticket.save()
     later = alice.get(LIST, {"cursor": body["next_cursor"]}).json()
     assert [row["key"] for row in later["results"]] == ["ALPHA-1"]

@@ -6,7 +6,7 @@ import json
 from argparse import ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TextIO, cast, get_args
 
 from django.conf import settings
 from django.core.management import call_command
@@ -118,7 +118,7 @@ class Command(BaseCommand):
             parts = runs.ablation(queries, within, bar("parts", 3)) if options["ablation"] else []
         compared = report.comparisons(queries, found)
         ablation = report.compare("parts of graph mode", queries, parts) if parts else None
-        console = Console(file=self.stdout._out, width=120)
+        console = Console(file=cast(TextIO, self.stdout), width=120)
         console.print(
             f"{len(within.keys)} tickets; {len(queries)} queries ({options['part']} part"
             f"{', limited' if options['limit'] else ''}); model {settings.EMBEDDING_MODEL}. "

@@ -76,8 +76,11 @@ def _java() -> str:
 def _set_password(home: Path, password: str, env: dict[str, str]) -> None:
     command = [_java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     command += ["org.neo4j.server.startup.Neo4jAdminCommand", "dbms", "set-initial-password"]
+    secret = home / "password"
+    secret.touch(mode=0o600)
+    secret.write_text(password)
     done = subprocess.run(  # noqa: S603
-        [*command, password],
+        [*command, f"@{secret}"],  # out of the file, not where every process list shows it
         env={**env, "NEO4J_HOME": str(home), "NEO4J_CONF": str(home / "conf")},
         cwd=home,
         stdin=subprocess.DEVNULL,
@@ -86,6 +89,7 @@ def _set_password(home: Path, password: str, env: dict[str, str]) -> None:
         umask=0o077,
         check=False,
     )
+    secret.unlink()
     if done.returncode:
         raise ServiceError(f"Neo4j took no first password:\n{done.stdout}{done.stderr}")
 

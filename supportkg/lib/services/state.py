@@ -131,7 +131,7 @@ def load() -> State:
         state = _read(path)
         if state is None:
             first, second, third = (
-                Endpoint(port, secrets.token_urlsafe(18)) for port in _free_ports(3)
+                Endpoint(port, secrets.token_hex(16)) for port in _free_ports(3)
             )
             state = State(first, second, third, secret_key=secrets.token_urlsafe(50))
             _write(path, state)
