@@ -87,7 +87,7 @@ def readable(reader: Reader) -> QuerySet[Answer]:
     hidden = Citation.objects.filter(answer=OuterRef("pk")).exclude(
         ticket__in=Ticket.objects.visible_to(reader)
     )
-    return Answer.objects.visible_to(reader)
+    return Answer.objects.visible_to(reader).exclude(Exists(hidden))
 
 
 def with_citations(answers: QuerySet[Answer]) -> QuerySet[Answer]:
