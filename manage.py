@@ -16,7 +16,8 @@ _NO_SERVICE = {
     "version",
 }  # fmt: skip
 _POSTGRES_ONLY = {
-    "changepassword", "clearsessions", "createsuperuser", "dbshell", "dumpdata", "flush",
+    "changepassword", "clearsessions", "create_token", "createsuperuser",
+    "dbshell", "dumpdata", "flush",
     "inspectdb", "loaddata", "migrate", "showmigrations", "sqlflush", "sqlmigrate",
     "squashmigrations",
 }  # fmt: skip

@@ -27,6 +27,8 @@ QUOTE = 600  # characters
 MAX_SENTENCES = 80
 _SENTENCE = re.compile(r"[^\n.!?。！？]*(?:[.!?](?!\s|$)[^\n.!?。！？]*)*(?:[.!?。！？]+|\n|$)\s*")
 
+_FENCE = "```"
+
 _RELATIONS = {
     ("BLOCKS", "in"): "blocks {of}",
     ("BLOCKS", "out"): "is blocked by {of}",
@@ -161,7 +163,10 @@ def best_passage(question: str, sections: Sequence[Section]) -> tuple[Section, s
         (section, start, end)
         for section in sections
         for start, end in sentences(section.text)[:MAX_SENTENCES]
+        if end - start <= QUOTE
     ][:MAX_SENTENCES]
+    if not spans:
+        return sections[0], sections[0].text[:QUOTE].strip()
     texts = [section.text[start:end] for section, start, end in spans]
     vectors = embeddings.embed([*texts, question])
     best = int(np.argmax(vectors[:-1] @ vectors[-1]))
@@ -173,16 +178,24 @@ def best_passage(question: str, sections: Sequence[Section]) -> tuple[Section, s
     for other, left, right in spans:
         if other is section and left >= end and right - start <= QUOTE:
             end = right
-    return section, section.text[start : max(end, start + 1)].strip() or section.text[:QUOTE]
+    return section, section.text[start:end].strip() or section.text[:QUOTE].strip()
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    """(start, end) of the sentences and lines of ``text``; very long ones are cut."""
-    return [
-        (match.start(), min(match.end(), match.start() + QUOTE))
-        for match in _SENTENCE.finditer(text)
-        if match.group().strip()
-    ]
+    """(start, end) of the sentences and lines of ``text``; very long ones are cut.
+
+    A fenced block counts as one, so that no quote ends inside of it.
+    """
+    spans: list[tuple[int, int]] = []
+    inside = False
+    for match in _SENTENCE.finditer(text):
+        if inside:
+            spans[-1] = (spans[-1][0], match.end())
+        elif match.group().strip():
+            spans.append((match.start(), min(match.end(), match.start() + QUOTE)))
+        if match.group().count(_FENCE) % 2:
+            inside = not inside
+    return spans
 
 
 def _titles(tickets: Sequence[Ticket], evidence: Sequence[Evidence]) -> dict[int, Section]:

@@ -10,10 +10,11 @@ apart), since it quotes tickets that the asker was allowed to see.
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import models
+from django.db.models.deletion import Collector
 from django.urls import reverse
 from django.utils import timezone
 
@@ -21,6 +22,12 @@ from tickets.models import Section, Ticket
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractUser, AnonymousUser
+
+
+def erase_answers(collector: Collector, field: Any, citations: Any, using: str) -> None:
+    """What a deleted ticket takes along: every answer that quotes it, with all of its text."""
+    ids = {citation.answer_id for citation in citations}
+    collector.collect(list(Answer.objects.using(using).filter(pk__in=ids)))
 
 
 class AnswerQuerySet(models.QuerySet["Answer"]):
@@ -91,7 +98,7 @@ class Citation(models.Model):
 
     answer = models.ForeignKey(Answer, on_delete=models.CASCADE, related_name="citations")
     number = models.PositiveIntegerField()
-    ticket = models.ForeignKey(Ticket, on_delete=models.CASCADE, related_name="citations")
+    ticket = models.ForeignKey(Ticket, on_delete=erase_answers, related_name="citations")
     section = models.ForeignKey(
         Section, on_delete=models.SET_NULL, null=True, blank=True, related_name="citations"
     )

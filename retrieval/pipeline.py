@@ -9,6 +9,7 @@ not see; generated Cypher or text trusted without the gate and the recheck.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from django.contrib.auth.models import AbstractUser, AnonymousUser
+
+log = logging.getLogger(__name__)
 
 # Ranked tickets that are read around; the paper's K is not disclosed.
 TOP_K = 5
@@ -187,16 +190,20 @@ def _read(run: _Run, extract: Callable[[], subgraph.Subgraph]) -> answering.Draf
         with run.timed("extract"):
             found = extract()
     except GraphUnavailable as error:
-        raise _Left("GRAPH_UNAVAILABLE", str(error)) from error
+        log.warning("%s", error)
+        raise _Left("GRAPH_UNAVAILABLE", "The graph does not answer.") from error
     except CypherRefused as error:
         raise _Left(f"CYPHER_{error.code}", str(error)) from error
     except GraphQueryError as error:
-        raise _Left(f"GRAPH_{error.code}", str(error)) from error
+        # The server's text may quote what the asker must not see: it goes to the log.
+        log.warning("%s: %s", error.code, error)
+        raise _Left(f"GRAPH_{error.code}", "The graph refused or stopped the query.") from error
     run.queries += found.queries
     if not found.evidence:
         if relationship := run.analysis.intents[0].relationship:
             keys = ", ".join(ticket.key for ticket in run.tickets)
-            raise _Left("NO_LINKS", f"No {relationship} link is on record for {keys}.")
+            words = relationship.replace("_", " ").lower()
+            raise _Left("NO_LINKS", f"No link of the kind “{words}” is on record for {keys}.")
         raise _Left("NO_ROWS", "The query found nothing in the closest tickets.")
     with run.timed("compose"):
         return answering.compose(run.analysis, run.analysis.intents[0], found.evidence, run.tickets)

@@ -266,13 +266,14 @@ def _text(vector: Vector) -> str:
 
 
 def to_json(ranking: Ranking) -> list[dict[str, Any]]:
-    """For the stored answer: keys, scores and what made them, best first."""
+    """For the stored answer: keys, scores and what made them, best first.
+
+    Without any text of a ticket, so that nothing of it stays when it is deleted.
+    """
     ids = [ticket.ticket_id for ticket in ranking.tickets]
     names = {
-        pk: {"source": source, "key": key, "summary": summary}
-        for pk, source, key, summary in Ticket.objects.filter(pk__in=ids).values_list(
-            "pk", "source", "key", "summary"
-        )
+        pk: {"source": source, "key": key}
+        for pk, source, key in Ticket.objects.filter(pk__in=ids).values_list("pk", "source", "key")
     }
     return [
         {

@@ -96,6 +96,7 @@ INSTALLED_APPS = [
     "retrieval",
 ]
 MIDDLEWARE = [
+    "supportkg.csp.middleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
+from django.db.models.functions import Upper
 from django.urls import reverse
 from django.utils import timezone
 from pgvector.django import HnswIndex, VectorField
@@ -138,6 +140,8 @@ class Ticket(models.Model):
             models.Index(fields=["-updated_at", "-id"], name="ticket_recent"),
             models.Index(fields=["project", "-updated_at", "-id"], name="ticket_project_recent"),
             models.Index(fields=["id"], name="ticket_unsynced", condition=models.Q(synced_at=None)),
+            # For "contains" without regard to case, as Django writes it.
+            GinIndex(OpClass(Upper("summary"), name="gin_trgm_ops"), name="ticket_summary_words"),
         ]
 
     def __str__(self) -> str:

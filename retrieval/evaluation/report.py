@@ -115,14 +115,15 @@ def seconds_table(runs: Iterable[Run]) -> Table:
 
 def to_json(
     files: Sequence[Path],
-    part: str,
+    asked: dict[str, Any],
     within: Corpus,
     queries: Sequence[Query],
     runs: Sequence[Run],
     compared: Sequence[Comparison],
     ablation: Comparison | None,
 ) -> dict[str, Any]:
-    """Settings, figures, and for every query the places of its relevant tickets."""
+    """Settings (``asked`` among them), figures, and for every query the places of its
+    relevant tickets."""
     return {
         "created": timezone.now().isoformat(timespec="seconds"),
         "settings": {
@@ -132,7 +133,7 @@ def to_json(
             "embedding_model": settings.EMBEDDING_MODEL,
             "libraries": {name: version(name) for name in LIBRARIES},
             "files": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files},
-            "part": part,
+            **asked,
             "depth": DEPTH,
             "bootstrap": {"resamples": RESAMPLES, "seed": SEED},
             "modes": {run.name: asdict(MODES[run.name]) for run in runs},

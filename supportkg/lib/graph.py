@@ -81,15 +81,15 @@ def read(
     GraphUnavailable, or GraphQueryError with code TIMEOUT, NOT_READ or REFUSED.
     """
     seconds = settings.GRAPH_QUERY_TIMEOUT if timeout is None else timeout
-
-    @neo4j.unit_of_work(timeout=seconds)
-    def work(tx: neo4j.ManagedTransaction) -> Rows:
+    # Not retried: a question has a next rung to go to, and waiting helps nobody.
+    with (
+        _translated(),
+        _session(neo4j.READ_ACCESS) as session,
+        session.begin_transaction(timeout=seconds) as tx,
+    ):
         result = tx.run(cypher, dict(parameters or {}))
         rows = [dict(record) for record in result.fetch(max_rows + 1)]
         return Rows(tuple(result.keys()), tuple(rows[:max_rows]), len(rows) > max_rows)
-
-    with _translated(), _session(neo4j.READ_ACCESS) as session:
-        return session.execute_read(work)
 
 
 def stream(cypher: str, parameters: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:

@@ -131,6 +131,30 @@ def test_evaluate_existing_file_is_kept(graph: object, corpus: Path) -> None:
     assert not Ticket.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"json": Path("nowhere/figures.json")}, "nowhere: no such folder"),
+        ({"limit": 0}, "--limit must be at least 1"),
+        ({"limit": -2}, "--limit must be at least 1"),
+        ({"queries": "gone.jsonl"}, r"gone\.jsonl: no such file"),
+    ],
+)
+def test_evaluate_wrong_option_stops_before_the_import(
+    corpus: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(CommandError, match=message):
+        evaluate(corpus, **options)
+    assert not Ticket.objects.exists()
+
+
+def test_evaluate_ticket_that_fails_to_import_is_an_error(graph: object, corpus: Path) -> None:
+    tickets = (corpus / "tickets.jsonl").read_text()
+    (corpus / "tickets.jsonl").write_text(tickets.replace('"2024-05-01"', '"soon"', 1))
+    with pytest.raises(CommandError, match=r"1 tickets of tickets\.jsonl could not be imported"):
+        evaluate(corpus)
+
+
 def test_evaluate_unknown_ticket_stops_before_the_import(corpus: Path) -> None:
     lines = (corpus / "qrels.jsonl").read_text().splitlines()
     (corpus / "qrels.jsonl").write_text(

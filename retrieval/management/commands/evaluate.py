@@ -43,7 +43,7 @@ class Command(BaseCommand):
             "--mode",
             action="append",
             choices=list(runs.MODES),
-            help="repeatable; the others are compared with the first (default: all)",
+            help="repeatable (default: all); graph is compared with baseline, query by query",
         )
         parser.add_argument(
             "--part",
@@ -67,6 +67,10 @@ class Command(BaseCommand):
         target: Path | None = options["json"]
         if target and target.exists():
             raise CommandError(f"{target} exists; name a new file.")
+        if target and not target.parent.is_dir():
+            raise CommandError(f"{target.parent}: no such folder.")
+        if options["limit"] is not None and options["limit"] < 1:
+            raise CommandError("--limit must be at least 1.")
         files = [folder / name for name in ("tickets.jsonl", options["queries"], options["qrels"])]
         try:
             keys = golden.ids(files[0])
@@ -76,9 +80,9 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         queries = loaded.part(options["part"])[: options["limit"]]
         if not queries:
-            raise CommandError("No query is left to ask.")
-        within = self._corpus(files[0], keys, options["source"])
+            raise CommandError(f"The {options['part']} part of {loaded.qrels.name} is empty.")
         try:
+            within = self._corpus(files[0], keys, options["source"])
             self._evaluate(queries, within, files, options)
         except EmbeddingError as error:
             raise CommandError(str(error)) from error
@@ -95,8 +99,8 @@ class Command(BaseCommand):
         if within.foreign:
             self.stdout.write(
                 f"The projects hold {within.foreign} tickets more than the benchmark. They are "
-                "left out of the figures, but they take part in standardising the scores and in "
-                "BM25's statistics: use --source with a new name for comparable figures."
+                "left out of the figures, but scores are standardised with them: for figures to "
+                "compare, use a source of its own (--source NAME)."
             )
         return within
 
@@ -107,7 +111,7 @@ class Command(BaseCommand):
         files: list[Path],
         options: dict[str, Any],
     ) -> None:
-        names = list(dict.fromkeys(options["mode"] or runs.MODES))
+        names = [name for name in runs.MODES if name in (options["mode"] or runs.MODES)]
         with Progress(console=Console(stderr=True)) as progress:
 
             def bar(name: str, passes: int = 1) -> Callable[[], None]:
@@ -131,9 +135,8 @@ class Command(BaseCommand):
         if ablation:
             console.print(report.ablation_table(ablation))
         if target := options["json"]:
-            data = report.to_json(
-                files, options["part"], within, queries, found, compared, ablation
-            )
+            asked = {name: options[name] for name in ("part", "limit", "source")}
+            data = report.to_json(files, asked, within, queries, found, compared, ablation)
             with target.open("x", encoding="utf-8") as file:
                 json.dump(data, file, indent=1, ensure_ascii=False)
             self.stdout.write(f"Everything is in {target}.")
