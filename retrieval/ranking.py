@@ -145,7 +145,9 @@ def _gather(analysis: QueryAnalysis, projects: Sequence[int], config: RankingCon
     for part, vector in queries.items():
         parts.candidates |= _nearest(_kind(part), vector, projects, config.candidates)
     if config.weights.get("lexical"):
-        query = lexical.prepare(analysis.text, projects, config.lexical_field)
+        # Code in a long report drowns the words that say what it is about.
+        prose = dict(analysis.entities).get("description", analysis.text)
+        query = lexical.prepare(prose, projects, config.lexical_field)
         parts.candidates |= lexical.search(query, projects, config.candidates).keys()
         parts.values["lexical"] = lexical.score(query, parts.candidates)
     for part, vector in queries.items():

@@ -30,30 +30,38 @@ INDEX_VERSION = 1
 MAX_CHUNKS = 16
 PLAIN = ""  # kind of the chunks of the plain ticket text
 
-Vectors = dict[str, NDArray[np.float32]]
-
 
 @dataclass(frozen=True)
-class ChunkText:
+class Piece:
     """A text to embed: a piece of the section (kind, ordinal), or of the plain text."""
 
     kind: str
     section: int
     ordinal: int
     text: str
-
-    @property
-    def text_hash(self) -> str:
-        return hashlib.sha256(self.text.encode()).hexdigest()
+    text_hash: str
 
 
 @dataclass(frozen=True)
 class Entry:
-    """All that is indexed of one ticket: chunks, and terms without and with comments."""
+    """What is to be indexed of one ticket: texts by (kind, section ordinal), and its terms
+    without and with comments."""
 
-    chunks: tuple[ChunkText, ...]
+    texts: dict[tuple[str, int], str]
     own: Counter[str]
     every: Counter[str]
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """The chunks of each entry, in order, and the vector of each text by its hash.
+
+    ``fresh`` is how many texts had to be embedded.
+    """
+
+    chunks: tuple[tuple[Piece, ...], ...]
+    vectors: dict[str, NDArray[np.float32]]
+    fresh: int
 
 
 def entry(sections: Sequence[Section], plain: str) -> Entry:
@@ -64,27 +72,26 @@ def entry(sections: Sequence[Section], plain: str) -> Entry:
     """
     kinds = template().kinds
     title = next((s.text for s in sections if s.kind == "summary"), "")
-    chunks = list(_chunks(PLAIN, 0, plain))
+    texts = {(PLAIN, 0): plain}
     own: Counter[str] = Counter()
     every: Counter[str] = Counter()
     comments = [s.text for s in sections if s.kind == "comment"]
     for section in sections:
         if kinds[section.kind].embed and section.text:
-            text = section.text
-            if section.kind == "description" and title:
-                text = f"{title}\n{text}"
-            chunks += _chunks(section.kind, section.ordinal, text)
+            above = f"{title}\n" if section.kind == "description" and title else ""
+            texts[section.kind, section.ordinal] = above + section.text
         if section.kind in _OWN_KINDS:
             own += terms(section.text)
         # What was taken out of a comment stands in the comment already.
         elif section.kind == "comment" or not any(section.text in c for c in comments):
             every += terms(section.text)
-    return Entry(tuple(chunks), own, own + every)
+    return Entry(texts, own, own + every)
 
 
-def vectors(entries: Iterable[Entry]) -> tuple[Vectors, int]:
-    """Text hash → vector for all chunks, and how many texts had to be embedded."""
-    texts = {chunk.text_hash: chunk.text for entry_ in entries for chunk in entry_.chunks}
+def embed(entries: Iterable[Entry]) -> Embedded:
+    """Cut the texts into pieces that the model reads whole, and make their vectors."""
+    chunks = tuple(tuple(_chunks(entry_)) for entry_ in entries)
+    texts = {chunk.text_hash: chunk.text for own in chunks for chunk in own}
     model = embeddings.get_model().name
     stored = (
         Chunk.objects.filter(text_hash__in=list(texts), model=model)
@@ -92,20 +99,20 @@ def vectors(entries: Iterable[Entry]) -> tuple[Vectors, int]:
         .distinct("text_hash")
         .values_list("text_hash", "vector")
     )
-    known: Vectors = {text_hash: np.asarray(vector, np.float32) for text_hash, vector in stored}
-    fresh = [text_hash for text_hash in texts if text_hash not in known]
+    vectors = {text_hash: np.asarray(vector, np.float32) for text_hash, vector in stored}
+    fresh = [text_hash for text_hash in texts if text_hash not in vectors]
     made = embeddings.embed([texts[text_hash] for text_hash in fresh])
-    known.update(zip(fresh, made, strict=True))
-    return known, len(fresh)
+    vectors.update(zip(fresh, made, strict=True))
+    return Embedded(chunks, vectors, len(fresh))
 
 
 def write(
     tickets: Sequence[Ticket],
     sections: Sequence[Sequence[Section]],
     entries: Sequence[Entry],
-    vectors_: Vectors,
+    embedded: Embedded,
 ) -> None:
-    """Replace chunks and postings of saved tickets; the three lists run in parallel."""
+    """Replace chunks and postings of saved tickets; all arguments run in parallel."""
     ids = [ticket.pk for ticket in tickets]
     Chunk.objects.filter(ticket__in=ids).delete()
     Posting.objects.filter(ticket__in=ids).delete()
@@ -117,11 +124,11 @@ def write(
             " vector) FROM STDIN (FORMAT BINARY)"
         ) as copy:
             copy.set_types(["int8", "int8", "text", "int4", "text", "text", "text", "vector"])
-            for ticket, own_sections, entry_ in zip(tickets, sections, entries, strict=True):
-                rows = {(s.kind, s.ordinal): s.pk for s in own_sections}
-                for c in entry_.chunks:
+            for ticket, own, chunks in zip(tickets, sections, embedded.chunks, strict=True):
+                rows = {(s.kind, s.ordinal): s.pk for s in own}
+                for c in chunks:
                     row = rows[c.kind, c.section] if c.kind else None
-                    vector = vectors_[c.text_hash]
+                    vector = embedded.vectors[c.text_hash]
                     copy.write_row(
                         (ticket.pk, row, c.kind, c.ordinal, c.text, c.text_hash, model, vector)
                     )
@@ -138,9 +145,11 @@ def write(
     Ticket.objects.bulk_update(tickets, ["own_terms", "all_terms"])
 
 
-def _chunks(kind: str, section: int, text: str) -> Iterable[ChunkText]:
-    for ordinal, piece in enumerate(embeddings.split(text, max_chunks=MAX_CHUNKS)):
-        yield ChunkText(kind, section, ordinal, piece)
+def _chunks(entry_: Entry) -> Iterable[Piece]:
+    for (kind, section), text in entry_.texts.items():
+        for ordinal, piece in enumerate(embeddings.split(text, max_chunks=MAX_CHUNKS)):
+            text_hash = hashlib.sha256(piece.encode()).hexdigest()
+            yield Piece(kind, section, ordinal, piece, text_hash)
 
 
 def _own_kinds() -> frozenset[str]:

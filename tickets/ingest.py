@@ -139,9 +139,9 @@ def refresh(tickets: Sequence[Ticket]) -> None:
         index.entry(rows, plain_text(RawTicket.from_json(ticket.raw)))
         for ticket, rows in zip(tickets, sections, strict=True)
     ]
-    vectors, _ = index.vectors(entries)
+    embedded = index.embed(entries)
     with transaction.atomic():
-        index.write(tickets, sections, entries, vectors)
+        index.write(tickets, sections, entries, embedded)
         linking.implicit(tickets, get_model())
     drift.write(list(tickets))
 
@@ -241,7 +241,7 @@ def _store(changes: Sequence[_Change], report: Report) -> None:
         for rows, change in zip(sections, changes, strict=True)
     ]
     started = time.perf_counter()
-    vectors, fresh = index.vectors(entries)
+    embedded = index.embed(entries)
     report.embed_seconds += time.perf_counter() - started
     now = timezone.now()
     for change in changes:
@@ -256,7 +256,7 @@ def _store(changes: Sequence[_Change], report: Report) -> None:
             update_fields=_TICKET_FIELDS,
         )
         _store_sections(tickets, sections)
-        index.write(tickets, sections, entries, vectors)
+        index.write(tickets, sections, entries, embedded)
         Link.objects.filter(ticket__in=tickets).delete()
         Link.objects.bulk_create(
             link
@@ -265,7 +265,7 @@ def _store(changes: Sequence[_Change], report: Report) -> None:
         )
         linking.connect(tickets)
         linking.implicit(tickets, get_model())
-    report.embedded += fresh
+    report.embedded += embedded.fresh
 
 
 def _store_sections(tickets: Sequence[Ticket], sections: Sequence[Sequence[Section]]) -> None:
