@@ -12,12 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from django.db.models import Min
+from numpy.typing import NDArray
+from pgvector.django import CosineDistance
 
 from supportkg.lib import embeddings
-from tickets.models import Section, Ticket
+from tickets.models import Chunk, Section, Ticket
 
 from .evidence import Evidence
 from .query import Intent, QueryAnalysis
+
+Vector = NDArray[np.float32]
 
 MAX_TICKETS = 3
 MAX_RELATED = 20
@@ -29,6 +34,7 @@ _SENTENCE = re.compile(r"[^\n.!?。！？]*(?:[.!?](?!\s|$)[^\n.!?。！？]*)*(
 
 _FENCE = "```"
 
+# How a related ticket is tied to the one asked about, and what is missing when none is.
 _RELATIONS = {
     ("BLOCKS", "in"): "blocks {of}",
     ("BLOCKS", "out"): "is blocked by {of}",
@@ -38,6 +44,16 @@ _RELATIONS = {
     ("CLONE_OF", "both"): "is linked to {of} as a clone",
     ("RELATES_TO", "both"): "is related to {of}",
     ("SIMILAR_TO", "both"): "has a title similar to that of {of}",
+}
+MISSING = {
+    ("BLOCKS", "in"): "ticket that blocks it",
+    ("BLOCKS", "out"): "ticket that it blocks",
+    ("CAUSED_BY", "out"): "ticket that caused it",
+    ("DUPLICATE_OF", "both"): "duplicate",
+    ("PARENT_OF", "both"): "parent or part",
+    ("CLONE_OF", "both"): "clone",
+    ("RELATES_TO", "both"): "related ticket",
+    ("SIMILAR_TO", "both"): "ticket with a similar title",
 }
 
 
@@ -83,9 +99,10 @@ def compose(
     if intent.relationship:
         _list_related(draft, intent, evidence, tickets)
         return draft
+    vector = embeddings.embed([analysis.text], query=True)[0]
     shown = list(dict.fromkeys(e.rank for e in evidence))[:MAX_TICKETS]
     for rank in shown:
-        _quote_ticket(draft, analysis, [e for e in evidence if e.rank == rank], titles)
+        _quote_ticket(draft, vector, [e for e in evidence if e.rank == rank], titles)
     return draft
 
 
@@ -114,18 +131,24 @@ def _say_what_is_missing(
 ) -> None:
     """When the closest ticket does not have what was asked for, say so first."""
     closest = tickets[0]
-    if not analysis.explicit or not evidence or evidence[0].rank == 0 or closest.pk not in titles:
+    has = any(
+        e.rank == 0 and (intent.relationship or e.section.kind in intent.sections) for e in evidence
+    )
+    if has or not analysis.explicit or closest.pk not in titles:
         return
     title = titles[closest.pk]
     number = draft.cite(title, title.text)
-    wanted = (intent.sections or (f"{intent.relationship} link",))[0].replace("_", " ")
+    if intent.relationship:
+        wanted = MISSING[intent.relationship, intent.direction]
+    else:
+        wanted = intent.sections[0].replace("_", " ")
     draft.paragraphs.append(
         f"The closest ticket, {_name(closest)} [{number}], has no {wanted} on record."
     )
 
 
 def _quote_ticket(
-    draft: Draft, analysis: QueryAnalysis, evidence: list[Evidence], titles: dict[int, Section]
+    draft: Draft, question: Vector, evidence: list[Evidence], titles: dict[int, Section]
 ) -> None:
     ticket = evidence[0].section.ticket
     lead = _name(ticket)
@@ -139,7 +162,8 @@ def _quote_ticket(
         heading = evidence[0].section.kind.replace("_", " ")
         draft.paragraphs.append(f"{lead}, {heading}: {', '.join(parts)}.")
         return
-    section, text = best_passage(analysis.text, [e.section for e in evidence])
+    section = closest_section(question, [e.section for e in evidence])
+    text = best_passage(question, section)
     number = draft.cite(section, text)
     by = f", {section.heading.lower()}" + (f" by {section.author}" if section.author else "")
     note = "" if section.public else " (internal note)"
@@ -152,33 +176,33 @@ def _is_value(section: Section) -> bool:
     return len(section.text) <= 80 and "\n" not in section.text and section.kind != "comment"
 
 
-def best_passage(question: str, sections: Sequence[Section]) -> tuple[Section, str]:
-    """The section and the span of at most about QUOTE characters closest to the question.
+def closest_section(question: Vector, sections: Sequence[Section]) -> Section:
+    """The section with the chunk closest to the question, by the stored vectors."""
+    if len(sections) == 1:
+        return sections[0]
+    chunks = Chunk.objects.filter(section__in=sections, model=embeddings.get_model().name)
+    scores = dict(
+        chunks.values_list("section").annotate(distance=Min(CosineDistance("vector", question)))
+    )
+    return min(sections, key=lambda section: scores.get(section.pk, 2.0))
 
-    A single short section is taken as it is.
-    """
-    if len(sections) == 1 and len(sections[0].text) <= QUOTE:
-        return sections[0], sections[0].text.strip()
-    spans = [
-        (section, start, end)
-        for section in sections
-        for start, end in sentences(section.text)[:MAX_SENTENCES]
-        if end - start <= QUOTE
-    ][:MAX_SENTENCES]
+
+def best_passage(question: Vector, section: Section) -> str:
+    """The span of at most QUOTE characters closest to the question; a short text as it is."""
+    text = section.text
+    if len(text) <= QUOTE:
+        return text.strip()
+    spans = [(start, end) for start, end in sentences(text)[:MAX_SENTENCES] if end - start <= QUOTE]
     if not spans:
-        return sections[0], sections[0].text[:QUOTE].strip()
-    texts = [section.text[start:end] for section, start, end in spans]
-    vectors = embeddings.embed([*texts, question])
-    best = int(np.argmax(vectors[:-1] @ vectors[-1]))
-    section, start, end = spans[best]
-    if len(section.text) <= QUOTE:
-        return section, section.text.strip()
-    if section.kind == "steps_to_reproduce":
-        start, end = 0, 0  # steps are read from the first one
-    for other, left, right in spans:
-        if other is section and left >= end and right - start <= QUOTE:
+        return text[:QUOTE].strip()
+    start, end = spans[0]  # steps are read from the first one
+    if section.kind != "steps_to_reproduce":
+        vectors = embeddings.embed([text[start:end] for start, end in spans])
+        start, end = spans[int(np.argmax(vectors @ question))]
+    for left, right in spans:
+        if left >= end and right - start <= QUOTE:
             end = right
-    return section, section.text[start:end].strip() or section.text[:QUOTE].strip()
+    return text[start:end].strip()
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
@@ -200,7 +224,11 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
 def _titles(tickets: Sequence[Ticket], evidence: Sequence[Evidence]) -> dict[int, Section]:
     ids = {ticket.pk for ticket in tickets} | {e.section.ticket_id for e in evidence}
-    rows = Section.objects.filter(ticket__in=ids, kind="summary").select_related("ticket")
+    rows = (
+        Section.objects.filter(ticket__in=ids, kind="summary")
+        .select_related("ticket")
+        .defer("ticket__raw")
+    )
     return {row.ticket_id: row for row in rows}
 
 

@@ -33,7 +33,7 @@ def passages(tickets: Sequence[Ticket]) -> list[Evidence]:
     rows = Section.objects.filter(ticket__in=places, kind__in=QUOTABLE)
     found = [
         Evidence(row, places[row.ticket_id])
-        for row in rows.select_related("ticket", "ticket__project")
+        for row in rows.select_related("ticket", "ticket__project").defer("ticket__raw")
         if row.text
     ]
     return sorted(found, key=lambda e: (e.rank, order[e.section.kind], e.section.ordinal))

@@ -60,7 +60,8 @@ def verify(found: Sequence[Found], projects: Sequence[int]) -> list[Evidence]:
         kind__in=kinds,
         ticket__project__in=projects,
         ticket__deleted_at=None,
-    ).select_related("ticket", "ticket__project")
+    )
+    rows = rows.select_related("ticket", "ticket__project").defer("ticket__raw")
     by_name = {(row.ticket.graph_id, row.anchor): row for row in rows}
     evidence = []
     for f in found:

@@ -39,11 +39,12 @@ class LexicalQuery:
     field: Field
 
 
-def prepare(text: str, projects: Sequence[int], field: Field = "every") -> LexicalQuery:
+def prepare(text: str, field: Field = "every") -> LexicalQuery:
     """``field`` "every" searches summary, description and comments; "own" leaves comments out."""
     length = "all_terms" if field == "every" else "own_terms"
-    scope = Ticket.objects.live().filter(project__in=projects)
-    stats = scope.aggregate(n=Count("id"), mean=Avg(length))
+    # Over all projects, as the document frequencies are: how rare a word is does not
+    # depend on who asks, and says nothing about any one ticket.
+    stats = Ticket.objects.live().aggregate(n=Count("id"), mean=Avg(length))
     counts = terms(text)
     with connection.cursor() as cursor:
         cursor.execute(

@@ -154,7 +154,11 @@ def _rank(run: _Run, rank: Callable[[QueryAnalysis, Sequence[int]], ranking.Rank
     with run.timed("rank"):
         run.ranking = rank(run.analysis, run.scope)
         chosen = _choose(run.ranking.tickets)
-        rows = Ticket.objects.select_related("project").in_bulk([t.ticket_id for t in chosen])
+        rows = (
+            Ticket.objects.select_related("project")
+            .defer("raw")
+            .in_bulk([t.ticket_id for t in chosen])
+        )
         run.tickets = [rows[t.ticket_id] for t in chosen if t.ticket_id in rows]
     _refuse_strangers(run)
 
@@ -164,7 +168,8 @@ def _choose(ranked: Sequence[ranking.RankedTicket]) -> list[ranking.RankedTicket
     if named := [ticket for ticket in ranked if ticket.named]:
         return named[:TOP_K]
     edge = max((ticket.closeness for ticket in ranked), default=0.0) - NEAR
-    return [ticket for ticket in ranked[:TOP_K] if ticket.exact or ticket.closeness >= edge]
+    near = [ticket for ticket in ranked[1:TOP_K] if ticket.exact or ticket.closeness >= edge]
+    return [*ranked[:1], *near]
 
 
 def _refuse_strangers(run: _Run) -> None:
@@ -202,8 +207,9 @@ def _read(run: _Run, extract: Callable[[], subgraph.Subgraph]) -> answering.Draf
     if not found.evidence:
         if relationship := run.analysis.intents[0].relationship:
             keys = ", ".join(ticket.key for ticket in run.tickets)
-            words = relationship.replace("_", " ").lower()
-            raise _Left("NO_LINKS", f"No link of the kind “{words}” is on record for {keys}.")
+            what = answering.MISSING[relationship, run.analysis.intents[0].direction]
+            reason = "NO_LINKS" if run.analysis.keys else "NO_ROWS"
+            raise _Left(reason, f"There is no {what} on record for {keys}.")
         raise _Left("NO_ROWS", "The query found nothing in the closest tickets.")
     with run.timed("compose"):
         return answering.compose(run.analysis, run.analysis.intents[0], found.evidence, run.tickets)

@@ -31,10 +31,17 @@ _EDGES = re.compile(
     r"bug|problem|error)\b)+|[\s,:;.?!？。-]+$",
     re.IGNORECASE,
 )
+# A line that asks for links says so; a title only happens to hold such words.
+_ASKS = re.compile(
+    r"[?？]|^\s*(?:which|what|show|list|give|find|are|is|does|do|has|have|duplicates|blockers|"
+    r"(?:similar |related |linked )?(?:tickets|issues|bugs)|sub-?tasks|children|parent|epic|"
+    r"clones)\b",
+    re.IGNORECASE,
+)
 # What is left of the verb at the end once the phrase before it is gone.
 _TAILS = re.compile(
-    r"\b(?:(?:been )?(?:fix(?:ed)?|solved?|resolved?)|blocked by|block(?:ing|ed)?|about|"
-    r"closed|open|done)"
+    r"\b(?:depend(?:s|ing|ent)? on|(?:been )?(?:fix(?:ed)?|solved?|resolved?)|blocked by|"
+    r"block(?:ing|ed)?|about|closed|open|done)"
     r"\s*[?？.!]*\s*$",
     re.IGNORECASE,
 )
@@ -109,7 +116,10 @@ def analyze(question: str) -> QueryAnalysis:
 
 def _intents(line: str) -> tuple[tuple[Intent, ...], str]:
     """The first intent that a line states, and what is left of the line as its topic."""
+    asks = bool(_ASKS.search(line) or _KEY.search(line))
     for intent, phrase in _phrases():
+        if intent.relationship and not asks:
+            continue
         if match := phrase.search(line):
             rest = f"{line[: match.start()]} {line[match.end() :]}"
             topic = _EDGES.sub("", _EDGES.sub("", _TAILS.sub("", rest))).strip()

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 from django.db import connection, transaction
+from django.db.models import Count
 from numpy.typing import NDArray
 
 from supportkg.lib import embeddings
@@ -31,6 +32,9 @@ from .query import QueryAnalysis
 
 Vector = NDArray[np.float32]
 
+# A word that stands in more tickets than this does not identify one.
+MAX_HOLDERS = 20
+
 
 @dataclass(frozen=True)
 class RankingConfig:
@@ -38,7 +42,7 @@ class RankingConfig:
 
     ``standardise`` turns each part into z-scores over the candidates before it
     is weighed (score fusion); without it the raw cosines are summed.
-    ``candidates`` is how many tickets each part brings in.
+    ``candidates`` is how many chunks or tickets each part brings in.
     """
 
     name: str
@@ -112,21 +116,22 @@ def rank(
     return Ranking(config.name, model.name, tuple((first + ranked)[: config.limit]), unknown)
 
 
-def _named(
-    analysis: QueryAnalysis, projects: Sequence[int]
-) -> tuple[dict[int, str], tuple[str, ...]]:
+def _named(analysis: QueryAnalysis, projects: Sequence[int]) -> tuple[list[int], tuple[str, ...]]:
+    """The tickets that the question names, in its order, and the keys that nobody has."""
     rows = Ticket.objects.live().filter(key__in=analysis.keys, project__in=projects)
-    by_key = {key: pk for pk, key in rows.values_list("pk", "key")}
-    found = {by_key[key]: key for key in analysis.keys if key in by_key}
-    return found, tuple(key for key in analysis.keys if key not in by_key)
+    found = sorted(rows.values_list("key", "pk"), key=lambda row: analysis.keys.index(row[0]))
+    known = {key for key, _ in found}
+    return [pk for _, pk in found], tuple(key for key in analysis.keys if key not in known)
 
 
 def _holding(identifiers: Sequence[str], tickets: set[int]) -> frozenset[int]:
-    """The tickets whose text holds one of the identifiers."""
+    """The tickets whose text holds one of the identifiers; a common word is none."""
     if not identifiers:
         return frozenset()
     words = [word.casefold() for word in identifiers]
-    rows = Posting.objects.filter(term__in=words, ticket__in=tickets)
+    counts = Posting.objects.filter(term__in=words).values_list("term").annotate(n=Count("pk"))
+    rare = [term for term, count in counts if count <= MAX_HOLDERS]
+    rows = Posting.objects.filter(term__in=rare, ticket__in=tickets)
     return frozenset(rows.values_list("ticket", flat=True))
 
 
@@ -147,7 +152,7 @@ def _gather(analysis: QueryAnalysis, projects: Sequence[int], config: RankingCon
     if config.weights.get("lexical"):
         # Code in a long report drowns the words that say what it is about.
         prose = dict(analysis.entities).get("description", analysis.text)
-        query = lexical.prepare(prose, projects, config.lexical_field)
+        query = lexical.prepare(prose, config.lexical_field)
         parts.candidates |= lexical.search(query, projects, config.candidates).keys()
         parts.values["lexical"] = lexical.score(query, parts.candidates)
     for part, vector in queries.items():
@@ -242,8 +247,8 @@ def _weigh(
     for column, part in enumerate(names):
         values = raw[:, column].copy()
         missing = np.isnan(values)
-        if part == "lexical":
-            values[missing] = 0.0  # shares no term
+        if part == "lexical" or not config.standardise:
+            values[missing] = 0.0  # shares no term; or a sum over no node
         elif missing.all():
             continue
         elif "section:summary" in names and part == "section:description":

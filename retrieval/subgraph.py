@@ -17,16 +17,17 @@ from tickets.sections import SIMILAR_TO, template
 from . import cypher, evidence
 from .query import Intent
 
-ROWS = 60
+# Rows of a query, in the order of the ranking: what is cut belongs to the last tickets.
+ROWS = 200
+_RANKED = "UNWIND $tickets AS place "  # [ticket id, rank]
 
 
 @dataclass(frozen=True)
 class Subgraph:
-    """The evidence of one intent, the queries that ran for it, and whether rows were cut."""
+    """The evidence of one intent, and the queries that ran for it."""
 
     evidence: tuple[evidence.Evidence, ...]
     queries: tuple[cypher.CheckedCypher, ...]
-    cut: bool = False
 
 
 def extract(intent: Intent, tickets: Sequence[Ticket], projects: Sequence[Project]) -> Subgraph:
@@ -59,44 +60,42 @@ def _section_query(kind: str) -> str:
     *above, last = template().path(kind)
     steps = "".join(f"-[:{step.relationship}]->(:{step.label})" for step in above)
     return (
-        f"MATCH (t:Ticket){steps}-[:{last.relationship}]->(s:{last.label}) "
-        "WHERE t.id IN $tickets "
-        "RETURN t.id AS ticket, t.id AS asked, s.id AS section ORDER BY ticket, s.ordinal"
+        f"{_RANKED}MATCH (t:Ticket){steps}-[:{last.relationship}]->(s:{last.label}) "
+        "WHERE t.id = place[0] "
+        "RETURN place[1] AS rank, t.id AS ticket, s.id AS section ORDER BY rank, s.ordinal"
     )
 
 
 def _relationship_query(intent: Intent) -> str:
     arrow = {"out": ("-", "->"), "in": ("<-", "-"), "both": ("-", "-")}[intent.direction]
-    condition, order = "", "o.id"
+    condition, order = "", "rank, o.id"
     if intent.relationship == SIMILAR_TO:
-        condition, order = "AND r.state <> 'rejected' ", "r.score DESC, o.id"
+        condition, order = "AND r.state <> 'rejected' ", "rank, r.score DESC, o.id"
     return (
-        f"MATCH (t:Ticket){arrow[0]}[r:{intent.relationship}]{arrow[1]}"
+        f"{_RANKED}MATCH (t:Ticket){arrow[0]}[r:{intent.relationship}]{arrow[1]}"
         "(o:Ticket)-[:HAS_SUMMARY]->(s:Summary) "
-        f"WHERE t.id IN $tickets {condition}"
-        f"RETURN o.id AS ticket, t.id AS asked, s.id AS section ORDER BY {order}"
+        f"WHERE t.id = place[0] {condition}"
+        f"RETURN place[1] AS rank, o.id AS ticket, s.id AS section ORDER BY {order}"
     )
 
 
 def _run(texts: Sequence[str], tickets: Sequence[Ticket], projects: Sequence[Project]) -> Subgraph:
-    ranks = {ticket.graph_id: rank for rank, ticket in enumerate(tickets)}
+    places = [[ticket.graph_id, rank] for rank, ticket in enumerate(tickets)]
     found: list[evidence.Found] = []
     queries = []
-    cut = False
     for text in texts:
         checked = cypher.check(
             text,
             projects=[project.graph_id for project in projects],
-            parameters={"tickets": list(ranks)},
+            parameters={"tickets": places},
             max_rows=ROWS,
         )
         graph.explain(checked.text, checked.parameters)
         result = graph.read(checked.text, checked.parameters, max_rows=ROWS)
         queries.append(checked)
-        cut = cut or result.cut or len(result.rows) == ROWS
         for row in result.rows:
-            anchor = row["section"].partition("#")[2]
-            found.append(evidence.Found(row["ticket"], anchor, ranks[row["asked"]]))
+            anchor = row["section"].rpartition("#")[2]
+            found.append(evidence.Found(row["ticket"], anchor, row["rank"]))
     found.sort(key=lambda f: f.rank)
     scope = [project.pk for project in projects]
-    return Subgraph(tuple(evidence.verify(found, scope)), tuple(queries), cut)
+    return Subgraph(tuple(evidence.verify(found, scope)), tuple(queries))

@@ -38,9 +38,9 @@ def _number(name: str, default: float) -> float:
 # Services: an address from the environment, or the embedded one of this checkout.
 _connections = services.connections()
 DATABASES = {
-    "default": dj_database_url.parse(
-        _connections.database_url, conn_max_age=60, conn_health_checks=True
-    )
+    # A connection a request: under ASGI requests run in changing threads, and kept
+    # connections would pile up.
+    "default": dj_database_url.parse(_connections.database_url, conn_max_age=0)
 }
 NEO4J_URI = _connections.neo4j_uri
 NEO4J_USER = _connections.neo4j_user

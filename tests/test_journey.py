@@ -25,8 +25,8 @@ KEYS = ("TIMOB-6090", "TIMOB-12366", "TIMOB-11267", "TIMOB-11869", "TIMOB-12173"
 @pytest.fixture
 def few(tmp_path: Path) -> Path:
     path = tmp_path / "few.jsonl"
-    lines = DEMO_TICKETS.read_text(encoding="utf-8").splitlines(keepends=True)
-    rows = [line for line in lines if json.loads(line)["id"] in KEYS]
+    with DEMO_TICKETS.open(encoding="utf-8") as file:
+        rows = [line for line in file if json.loads(line)["id"] in KEYS]
     assert len(rows) == len(KEYS)
     path.write_text("".join(rows))
     return path
@@ -55,7 +55,7 @@ def test_from_a_file_to_a_cited_answer_and_back_out(graph: Any, few: Path) -> No
 
     console = Client()
     assert console.login(username="mia", password="a-good-password")
-    page = console.get(steps["url"].partition("#")[0]).content.decode()
+    page = console.get(steps["html_url"].partition("#")[0]).content.decode()
     assert 'id="steps_to_reproduce"' in page
     assert "Navigate to Base UI" in page
     hidden = Ticket.objects.get(key="ALOY-134")

@@ -63,9 +63,8 @@ def _refresh(request: HttpRequest, tickets: Sequence[int]) -> None:
 
 
 def _refresh_here(request: HttpRequest, tickets: Sequence[int]) -> None:
-    rows = Ticket.objects.live().select_related("project").filter(pk__in=tickets)
     try:
-        ingest.refresh(list(rows))
+        ingest.refresh(tickets)
     except GraphUnavailable:
         text = "Saved. The graph does not answer; it follows with “manage.py sync_graph”."
         messages.warning(request, text)
@@ -213,7 +212,8 @@ class SectionAdmin(OfTicket):
         return False
 
     def save_model(self, request: HttpRequest, obj: Section, form: Any, change: bool) -> None:
-        obj.save(update_fields=["text", "public"])
+        obj.corrected = obj.corrected or form.has_changed()
+        obj.save(update_fields=["text", "public", "corrected"])
         if form.has_changed():
             follow(request, [obj.ticket_id])
 

@@ -192,9 +192,9 @@ class TicketPageSerializer(serializers.Serializer[Any]):
 @api_view(["GET"])
 @throttle_classes([ReadThrottle])
 def tickets(request: Request) -> Response:
-    """Tickets that you may see, oldest change first.
+    """Tickets that you may see, in the order in which they last changed here.
 
-    In this order a client that remembers `next_cursor` gets every later change once more.
+    A client that remembers `next_cursor` gets every later change once more.
     """
     given = parameters(request, TicketQuery)
     rows: QuerySet[Ticket] = Ticket.objects.visible_to(request.user)
@@ -204,7 +204,7 @@ def tickets(request: Request) -> Response:
         rows = reading.search(rows, given["q"])
     if "cursor" in given:
         rows = rows.filter(_after(given["cursor"]))
-    found = list(rows.order_by("updated_at", "id")[: given["limit"] + 1])
+    found = list(rows.order_by("imported_at", "id")[: given["limit"] + 1])
     page = found[: given["limit"]]
     body = {
         "results": page,
@@ -254,17 +254,14 @@ def parameters(request: Request, query: type[serializers.Serializer[Any]]) -> di
 
 
 def _cursor(ticket: Ticket) -> str:
-    at = ticket.updated_at.isoformat() if ticket.updated_at else None
-    return signing.dumps([at, ticket.pk], salt=_SALT)
+    return signing.dumps([ticket.imported_at.isoformat(), ticket.pk], salt=_SALT)
 
 
 def _after(cursor: str) -> Q:
-    """What comes after a cursor in (updated_at, id), where an empty time comes last."""
+    """What comes after a cursor in (imported_at, id)."""
     try:
         at, pk = signing.loads(cursor, salt=_SALT)
     except signing.BadSignature:
         raise ParameterError({"cursor": "Not a cursor of this list."}) from None
-    if at is None:
-        return Q(updated_at=None, pk__gt=pk)
     when = datetime.fromisoformat(at)
-    return Q(updated_at__gt=when) | Q(updated_at=when, pk__gt=pk) | Q(updated_at=None)
+    return Q(imported_at__gte=when) & (Q(imported_at__gt=when) | Q(pk__gt=pk))

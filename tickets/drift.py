@@ -9,9 +9,11 @@ Must never happen: ``check`` repairing anything.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from django.db import Error, connection, transaction
 from django.utils import timezone
 
 from supportkg.lib import graph
@@ -22,6 +24,7 @@ from .sections import ROOT_LABEL, SECTION_LABEL, template
 
 _BATCH = 200
 _MODULUS = 2**256
+_LOCK = 0x5347  # any number that nobody else takes
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,11 @@ def sync(on_batch: Callable[[int], None] = lambda n: None) -> int:
     """Write every ticket that changed since it was last written; finish deletions."""
     projection.prepare()
     done = 0
-    while batch := list(Ticket.objects.live().unsynced().select_related("project")[:_BATCH]):
-        write(batch)
-        done += len(batch)
-        on_batch(len(batch))
+    waiting = Ticket.objects.live().unsynced().order_by("pk")
+    while ids := list(waiting.values_list("pk", flat=True)[:_BATCH]):
+        write(ids)
+        done += len(ids)
+        on_batch(len(ids))
     return done + finish_deletions()
 
 
@@ -81,28 +85,49 @@ def repair(drift: Drift) -> None:
 
 def rebuild(on_batch: Callable[[int], None] = lambda n: None) -> int:
     """Empty both layers of the graph and write them anew from the rows."""
-    Ticket.objects.live().mark_changed()
-    projection.delete_all()
+    with one_writer():
+        Ticket.objects.live().mark_changed()
+        projection.delete_all()
     return sync(on_batch)
 
 
-def write(tickets: list[Ticket]) -> None:
-    """Write tickets to the graph and close the write in their rows."""
-    started = timezone.now()
-    projection.write(tickets)
-    Ticket.objects.filter(pk__in=[t.pk for t in tickets], imported_at__lte=started).update(
-        synced_at=timezone.now()
-    )
+def write(ids: Sequence[int]) -> None:
+    """Write tickets to the graph as their rows are now, and close the write in their rows.
+
+    The rows are locked meanwhile: who marks one as changed waits, and is not forgotten.
+    """
+    with one_writer(), transaction.atomic():
+        rows = Ticket.objects.live().filter(pk__in=ids).order_by("pk").defer("raw")
+        tickets = list(rows.select_for_update(of=("self",)).select_related("project"))
+        projection.write(tickets)
+        Ticket.objects.filter(pk__in=[t.pk for t in tickets]).update(synced_at=timezone.now())
 
 
 def finish_deletions() -> int:
     """Remove tickets marked as deleted: first from the graph, then their rows."""
-    gone = list(Ticket.objects.exclude(deleted_at=None).order_by("pk"))
-    for start in range(0, len(gone), _BATCH):
-        batch = gone[start : start + _BATCH]
-        projection.delete([ticket.graph_id for ticket in batch])
-        Ticket.objects.filter(pk__in=[ticket.pk for ticket in batch]).delete()
+    with one_writer():
+        gone = list(Ticket.objects.exclude(deleted_at=None).order_by("pk").defer("raw"))
+        for start in range(0, len(gone), _BATCH):
+            batch = gone[start : start + _BATCH]
+            projection.delete([ticket.graph_id for ticket in batch])
+            Ticket.objects.filter(pk__in=[ticket.pk for ticket in batch]).delete()
     return len(gone)
+
+
+@contextmanager
+def one_writer() -> Iterator[None]:
+    """Whoever else writes tickets or the graph waits; inside, it may be entered again.
+
+    The lock belongs to the database connection and goes with it if we die.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
+    try:
+        yield
+    finally:
+        # A connection that is gone has let go of the lock; its error is already on its way.
+        with suppress(Error), connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_unlock(%s)", [_LOCK])
 
 
 def _from_rows() -> tuple[dict[str, int], Counter[str]]:
@@ -153,7 +178,7 @@ def _from_graph() -> tuple[dict[str, int], Counter[str]]:
 
 def _batches() -> Iterator[list[Ticket]]:
     last = 0
-    live = Ticket.objects.live().select_related("project").order_by("pk")
+    live = Ticket.objects.live().select_related("project").defer("raw").order_by("pk")
     while batch := list(live.filter(pk__gt=last)[:_BATCH]):
         yield batch
         last = batch[-1].pk

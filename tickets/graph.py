@@ -76,7 +76,6 @@ def edges_of(ids: Sequence[int]) -> list[Edge]:
     The same link stated by both ends is one edge. A key found in the text makes
     an edge only where the tracker has none for the pair.
     """
-    names = _names(ids)
     stated: dict[tuple[str, str], dict[tuple[str, str, str], Link]] = defaultdict(dict)
     links = Link.objects.filter(Q(ticket__in=ids) | Q(other__in=ids)).exclude(other=None)
     for link in links.filter(other__deleted_at=None, ticket__deleted_at=None).order_by(
@@ -96,10 +95,11 @@ def edges_of(ids: Sequence[int]) -> list[Edge]:
     similar = SimilarLink.objects.of(ids).filter(
         first__deleted_at=None, second__deleted_at=None, model=settings.EMBEDDING_MODEL
     )
-    for row in similar:
+    ends = similar.select_related("first", "second").defer("first__raw", "second__raw")
+    for row in ends:
         properties = {"score": row.score, "model": row.model, "state": row.state}
         # By name: row ids depend on the order of arrival.
-        start, end = sorted((names[row.first_id], names[row.second_id]))
+        start, end = sorted((row.first.graph_id, row.second.graph_id))
         edges.append(Edge(start, SIMILAR_TO, end, properties))
     return edges
 
@@ -216,13 +216,6 @@ def _edge_statements(ids: list[str], edges: list[Edge]) -> Iterator[tuple[str, P
             f"MATCH (b:{ROOT_LABEL} {{id: row.b}}) CREATE (a)-[r:{type_}]->(b) SET r = row.p",
             {"rows": rows},
         )
-
-
-def _names(ids: Sequence[int]) -> dict[int, str]:
-    pairs = SimilarLink.objects.of(ids).values_list("first_id", "second_id")
-    wanted = {pk for pair in pairs for pk in pair}
-    rows = Ticket.objects.filter(pk__in=wanted).values_list("pk", "source", "key")
-    return {pk: f"{source}/{key}" for pk, source, key in rows}
 
 
 def _present(**values: Any) -> Properties:

@@ -83,7 +83,11 @@ def entry(sections: Sequence[Section], plain: str) -> Entry:
         if section.kind in _OWN_KINDS:
             own += terms(section.text)
         # What was taken out of a comment stands in the comment already.
-        elif section.kind == "comment" or not any(section.text in c for c in comments):
+        elif (
+            kinds[section.kind].field
+            or section.kind == "comment"
+            or not any(section.text in c for c in comments)
+        ):
             every += terms(section.text)
     return Entry(texts, own, own + every)
 
@@ -118,7 +122,8 @@ def write(
     Posting.objects.filter(ticket__in=ids).delete()
     model = embeddings.get_model().name
     register_vector(connection.connection)
-    with connection.cursor() as cursor:
+    # COPY goes past Django, which would turn the driver's errors into its own.
+    with connection.wrap_database_errors, connection.cursor() as cursor:
         with cursor.copy(
             "COPY tickets_chunk (ticket_id, section_id, kind, ordinal, text, text_hash, model,"
             " vector) FROM STDIN (FORMAT BINARY)"

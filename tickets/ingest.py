@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from django.conf import settings
-from django.db import DataError, IntegrityError, connection, transaction
+from django.db import DataError, IntegrityError, transaction
 from django.utils import timezone
 
 from supportkg.lib.embeddings import get_model
@@ -32,13 +32,14 @@ from .models import Link, Project, Section, Ticket
 from .parsing import PARSER_VERSION, ParsedTicket, parse
 
 BATCH = 128
+SOURCE_LENGTH = 60
 _TICKET_FIELDS = [
     "project", "external_id", "type", "summary", "status", "status_category", "resolution",
     "resolution_category", "priority", "labels", "components", "reporter", "assignee",
     "created_at", "updated_at", "resolved_at", "raw", "content_hash", "own_terms", "all_terms",
     "imported_at", "synced_at", "deleted_at",
 ]  # fmt: skip
-_SECTION_FIELDS = ["text", "author", "role", "public", "created_at"]
+_SECTION_FIELDS = ["text", "author", "role", "public", "created_at", "corrected"]
 
 Row = RawTicket | RowError | FileNote
 
@@ -102,11 +103,12 @@ def ingest(
     writes nothing. Raises GraphUnavailable or OperationalError when a service
     is gone: what was committed stays, and the same import goes on from there.
     """
+    _check_source(source)
     report = Report()
     if not dry_run:
         drift.projection.prepare()
     for batch in _batches(rows, report):
-        with _one_import_at_a_time(source):
+        with drift.one_writer():
             plan = _plan(batch, source, project, report)
             if dry_run:
                 _count(plan, report)
@@ -129,21 +131,23 @@ def delete(tickets: Iterable[Ticket]) -> int:
     return len(ids)
 
 
-def refresh(tickets: Sequence[Ticket]) -> None:
+def refresh(ids: Sequence[int]) -> None:
     """Embed, index, link and project tickets again after their sections were edited."""
-    by_ticket: dict[int, list[Section]] = {ticket.pk: [] for ticket in tickets}
-    for section in Section.objects.filter(ticket__in=tickets).order_by("pk"):
-        by_ticket[section.ticket_id].append(section)
-    sections = list(by_ticket.values())
-    entries = [
-        index.entry(rows, plain_text(RawTicket.from_json(ticket.raw)))
-        for ticket, rows in zip(tickets, sections, strict=True)
-    ]
-    embedded = index.embed(entries)
-    with transaction.atomic():
-        index.write(tickets, sections, entries, embedded)
-        linking.implicit(tickets, get_model())
-    drift.write(list(tickets))
+    with drift.one_writer():
+        tickets = list(Ticket.objects.live().filter(pk__in=ids).order_by("pk"))
+        by_ticket: dict[int, list[Section]] = {ticket.pk: [] for ticket in tickets}
+        for section in Section.objects.filter(ticket__in=tickets).order_by("pk"):
+            by_ticket[section.ticket_id].append(section)
+        sections = list(by_ticket.values())
+        entries = [
+            index.entry(rows, plain_text(RawTicket.from_json(ticket.raw)))
+            for ticket, rows in zip(tickets, sections, strict=True)
+        ]
+        embedded = index.embed(entries)
+        with transaction.atomic():
+            index.write(tickets, sections, entries, embedded)
+            linking.implicit(tickets, get_model())
+        drift.write(ids)
 
 
 def content_hash(raw: RawTicket) -> str:
@@ -169,17 +173,17 @@ def _plan(batch: list[RawTicket], source: str, project: str, report: Report) -> 
     for raw in batch:
         ticket = known.get(raw.key)
         digest = content_hash(raw)
-        if raw.deleted:
-            if ticket is None:
-                report.skipped += 1
-            else:
-                plan.gone.append(ticket)
-        elif project and ticket is not None and ticket.project.key != project:
+        if project and ticket is not None and ticket.project.key != project:
             message = (
                 f"the key already belongs to project {ticket.project}; "
                 "import with --source to keep two help desks apart"
             )
             report.fail(RowError(raw.line, "project", message, raw.key))
+        elif raw.deleted:
+            if ticket is None:
+                report.skipped += 1
+            else:
+                plan.gone.append(ticket)
         elif ticket and ticket.deleted_at is None and ticket.content_hash == digest:
             report.unchanged += 1
             if ticket.synced_at is None:
@@ -212,7 +216,7 @@ def _carry_out(plan: _Plan, report: Report) -> None:
     report.updated += sum(change.raw.key not in new for change in stored)
     report.resumed += len(plan.unsynced)
     if tickets := [change.ticket for change in stored] + plan.unsynced:
-        drift.write(tickets)
+        drift.write([ticket.pk for ticket in tickets])
 
 
 def _store_or_isolate(changes: list[_Change], report: Report) -> list[_Change]:
@@ -236,6 +240,7 @@ def _store(changes: Sequence[_Change], report: Report) -> None:
     tickets = [change.ticket for change in changes]
     parsed = [parse(change.raw) for change in changes]
     sections = [_sections(*pair) for pair in zip(tickets, parsed, strict=True)]
+    _keep_corrections(tickets, sections)
     entries = [
         index.entry(rows, plain_text(change.raw))
         for rows, change in zip(sections, changes, strict=True)
@@ -266,6 +271,12 @@ def _store(changes: Sequence[_Change], report: Report) -> None:
         linking.connect(tickets)
         linking.implicit(tickets, get_model())
     report.embedded += embedded.fresh
+    report.notes += [
+        f"line {change.raw.line}: {change.raw.key} has a very long text; {p.cut} characters of it "
+        "are kept, but not searched or shown"
+        for change, p in zip(changes, parsed, strict=True)
+        if p.cut
+    ]
 
 
 def _store_sections(tickets: Sequence[Ticket], sections: Sequence[Sequence[Section]]) -> None:
@@ -281,6 +292,20 @@ def _store_sections(tickets: Sequence[Ticket], sections: Sequence[Sequence[Secti
     )
     kept = [section.pk for section in rows]
     Section.objects.filter(ticket__in=tickets).exclude(pk__in=kept).delete()
+
+
+def _keep_corrections(tickets: Sequence[Ticket], sections: Sequence[list[Section]]) -> None:
+    """What a curator corrected stays as it is, whatever the source says now."""
+    known = [ticket.pk for ticket in tickets if ticket.pk]
+    corrected: dict[int, dict[tuple[str, int], Section]] = {}
+    for row in Section.objects.filter(ticket__in=known, corrected=True):
+        corrected.setdefault(row.ticket_id, {})[row.kind, row.ordinal] = row
+    for ticket, own in zip(tickets, sections, strict=True):
+        mine = corrected.get(ticket.pk, {})
+        for section in own:
+            if kept := mine.pop((section.kind, section.ordinal), None):
+                section.text, section.public, section.corrected = kept.text, kept.public, True
+        own.extend(mine.values())  # the source no longer has them
 
 
 def _sections(ticket: Ticket, parsed: ParsedTicket) -> list[Section]:
@@ -314,31 +339,30 @@ def _fill(ticket: Ticket, raw: RawTicket) -> None:
 
 
 def _batches(rows: Iterable[Row], report: Report) -> Iterator[list[RawTicket]]:
-    """Tickets by the batch, the last one of a key winning; errors and notes are booked."""
-    batch: dict[str, RawTicket] = {}
+    """Tickets by the batch; errors, notes and keys that come again are booked."""
+    seen: set[str] = set()
+    batch: list[RawTicket] = []
     for row in rows:
         if isinstance(row, RowError):
             report.fail(row)
         elif isinstance(row, FileNote):
             report.notes.append(str(row))
+        elif row.key in seen:
+            # The first one counts, so that the same file again changes nothing.
+            report.skipped += 1
+            report.notes.append(f"line {row.line}: {row.key} came before; this row is skipped")
         else:
-            if batch.pop(row.key, None) is not None:
-                report.skipped += 1
-                report.notes.append(f"line {row.line}: {row.key} came twice; the later one counts")
-            batch[row.key] = row
+            seen.add(row.key)
+            batch.append(row)
             if len(batch) == BATCH:
-                yield list(batch.values())
-                batch = {}
-    yield list(batch.values())
+                yield batch
+                batch = []
+    yield batch
 
 
-@contextmanager
-def _one_import_at_a_time(source: str) -> Iterator[None]:
-    """Other imports of this source wait. The lock goes with the connection if we die."""
-    number = int.from_bytes(hashlib.sha256(source.encode()).digest()[:8], signed=True)
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(%s)", [number])
-        try:
-            yield
-        finally:
-            cursor.execute("SELECT pg_advisory_unlock(%s)", [number])
+def _check_source(source: str) -> None:
+    """It stands in addresses and in the ids of nodes."""
+    if len(source) > SOURCE_LENGTH or not re.fullmatch(r"[A-Za-z0-9_-]+", source):
+        raise ValueError(
+            f"The source '{source}' must be at most {SOURCE_LENGTH} letters, digits, - or _."
+        )

@@ -1,8 +1,9 @@
 """Layer two: links between tickets, stated or implied.
 
 Promises that the same set of tickets gives the same links in whatever order
-they arrive, that a link waits as pending until its other end arrives, and that
-a curator's decision on an implicit link is kept.
+they arrive (of a title with more than MAX_SIMILAR close ones, which then are
+linked may depend on the order), that a link waits as pending until its other
+end arrives, and that a curator's decision on an implicit link is kept.
 Must never happen: all pairs compared in Python; an implicit link that changes
 a ticket's status; cosines of two models compared.
 """

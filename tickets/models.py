@@ -44,6 +44,7 @@ class Project(models.Model):
     source = models.SlugField(
         max_length=60,
         default="default",
+        db_index=False,
         help_text="The help desk it came from. Ticket keys are unique within a source.",
     )
     key = models.CharField(max_length=100)
@@ -83,7 +84,8 @@ class TicketQuerySet(models.QuerySet["Ticket"]):
         return self.filter(synced_at=None)
 
     def mark_changed(self) -> int:
-        return self.update(synced_at=None)
+        """Their rows changed here: the graph is behind, and the API lists them again."""
+        return self.update(synced_at=None, imported_at=timezone.now())
 
 
 class Ticket(models.Model):
@@ -96,7 +98,7 @@ class Ticket(models.Model):
         CLOSED = "closed", "closed, not solved"
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="tickets")
-    source = models.SlugField(max_length=60, default="default")
+    source = models.SlugField(max_length=60, default="default", db_index=False)
     key = models.CharField(max_length=255)
     external_id = models.CharField(max_length=255, blank=True)
     type = models.CharField(max_length=200, blank=True)
@@ -123,7 +125,9 @@ class Ticket(models.Model):
     all_terms = models.PositiveIntegerField(
         default=0, editable=False, help_text="Number of terms with comments."
     )
-    imported_at = models.DateTimeField(default=timezone.now, editable=False)
+    imported_at = models.DateTimeField(
+        default=timezone.now, editable=False, help_text="When its rows last changed here."
+    )
     synced_at = models.DateTimeField(
         null=True,
         editable=False,
@@ -142,6 +146,9 @@ class Ticket(models.Model):
             models.Index(fields=["id"], name="ticket_unsynced", condition=models.Q(synced_at=None)),
             # For "contains" without regard to case, as Django writes it.
             GinIndex(OpClass(Upper("summary"), name="gin_trgm_ops"), name="ticket_summary_words"),
+            GinIndex(OpClass(Upper("key"), name="gin_trgm_ops"), name="ticket_key_words"),
+            models.Index(fields=["key"], name="ticket_key"),
+            models.Index(fields=["imported_at", "id"], name="ticket_arrival"),
         ]
 
     def __str__(self) -> str:
@@ -163,7 +170,9 @@ class SectionQuerySet(models.QuerySet["Section"]):
 class Section(models.Model):
     """One node of a ticket's tree; identity = (ticket, kind, ordinal)."""
 
-    ticket = models.ForeignKey(Ticket, on_delete=models.CASCADE, related_name="sections")
+    ticket = models.ForeignKey(
+        Ticket, on_delete=models.CASCADE, related_name="sections", db_index=False
+    )
     kind = models.CharField(
         max_length=40,
         choices=[(k.kind, k.kind.replace("_", " ")) for k in template().kinds.values()],
@@ -176,6 +185,10 @@ class Section(models.Model):
     role = models.CharField(max_length=10, blank=True)
     public = models.BooleanField(default=True, help_text="Off for internal notes.")
     created_at = models.DateTimeField(null=True, blank=True)
+    corrected = models.BooleanField(
+        default=False,
+        help_text="A curator changed text or visibility; imports keep them.",
+    )
 
     objects = SectionQuerySet.as_manager()
 
@@ -210,7 +223,9 @@ class Chunk(models.Model):
     baseline; section chunks serve the section-conditioned ranking.
     """
 
-    ticket = models.ForeignKey(Ticket, on_delete=models.CASCADE, related_name="chunks")
+    ticket = models.ForeignKey(
+        Ticket, on_delete=models.CASCADE, related_name="chunks", db_index=False
+    )
     section = models.ForeignKey(
         Section, on_delete=models.CASCADE, related_name="chunks", null=True, blank=True
     )
@@ -289,12 +304,14 @@ class Link(models.Model):
         TRACKER = "tracker"
         MENTION = "mention", "key in the text"
 
-    ticket = models.ForeignKey(Ticket, on_delete=models.CASCADE, related_name="links")
+    ticket = models.ForeignKey(
+        Ticket, on_delete=models.CASCADE, related_name="links", db_index=False
+    )
     other = models.ForeignKey(
         Ticket, on_delete=models.SET_NULL, related_name="links_in", null=True, blank=True
     )
     type = models.CharField(max_length=30, choices=[(t, t) for t in template().links])
-    source = models.SlugField(max_length=60)
+    source = models.SlugField(max_length=60, db_index=False)
     from_key = models.CharField(max_length=255)
     to_key = models.CharField(max_length=255)
     other_key = models.CharField(max_length=255)
@@ -343,7 +360,9 @@ class SimilarLink(models.Model):
         ACCEPTED = "accepted"
         REJECTED = "rejected"
 
-    first = models.ForeignKey(Ticket, on_delete=models.CASCADE, related_name="similar_as_first")
+    first = models.ForeignKey(
+        Ticket, on_delete=models.CASCADE, related_name="similar_as_first", db_index=False
+    )
     second = models.ForeignKey(Ticket, on_delete=models.CASCADE, related_name="similar_as_second")
     score = models.FloatField(help_text="Cosine of the two titles, -1 to 1.")
     model = models.CharField(max_length=100)

@@ -87,10 +87,6 @@ class Template:
         return tuple(k for k in self.kinds.values() if k.parent == kind)
 
     @property
-    def embeddable(self) -> frozenset[str]:
-        return frozenset(k.kind for k in self.kinds.values() if k.embed)
-
-    @property
     def by_heading(self) -> dict[str, str]:
         """Heading (lower case, without punctuation) → kind."""
         return {h: k.kind for k in self.kinds.values() for h in k.headings}

@@ -7,7 +7,6 @@ from celery import shared_task
 from supportkg.lib.graph import GraphUnavailable
 
 from . import ingest
-from .models import Ticket
 
 
 @shared_task(autoretry_for=(GraphUnavailable,), retry_backoff=5, max_retries=5)
@@ -16,4 +15,4 @@ def refresh_ticket(pk: int) -> None:
 
     Doing it twice changes nothing. A ticket that is gone is no error.
     """
-    ingest.refresh(list(Ticket.objects.live().select_related("project").filter(pk=pk)))
+    ingest.refresh([pk])

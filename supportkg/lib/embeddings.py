@@ -64,7 +64,7 @@ class EmbeddingModel:
 EMBEDDING_MODELS: dict[str, EmbeddingModel] = {
     model.name: model
     for model in [
-        EmbeddingModel(DEFAULT_MODEL, implicit_link_min_cosine=0.80, decline_below_cosine=0.30),
+        EmbeddingModel(DEFAULT_MODEL, implicit_link_min_cosine=0.80, decline_below_cosine=0.42),
         # Cosines of E5 crowd between 0.7 and 1 (temperature 0.01 in training, says its model card).
         EmbeddingModel(
             "multilingual-e5-small",

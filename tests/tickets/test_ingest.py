@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.db.models import F
 
 from supportkg.lib import embeddings
 from supportkg.lib.graph import GraphUnavailable
@@ -235,15 +236,42 @@ def test_same_key_in_two_sources_is_two_tickets_without_a_path(graph: Any) -> No
         "RETURN count(*) AS pairs, sum(CASE WHEN (a)--(b) THEN 1 ELSE 0 END) AS linked"
     )
     assert graph.read(query).rows == ({"pairs": 4, "linked": 0},)
-    crossing = SimilarLink.objects.exclude(first__source="one").filter(first__source="one")
-    assert not crossing.exists()
+    assert not SimilarLink.objects.exclude(first__source=F("second__source")).exists()
     assert SimilarLink.objects.count() == 2
 
 
-def test_key_twice_in_a_file_counts_the_later_one(graph: Any) -> None:
-    report = run([LOGIN, replace(LOGIN, summary="Later", line=2)])
-    assert (report.created, report.skipped) == (1, 1)
-    assert Ticket.objects.get().summary == "Later"
+def test_key_twice_in_a_file_counts_once_and_the_file_again_changes_nothing(graph: Any) -> None:
+    rows = [LOGIN, *sample(ingest.BATCH), replace(LOGIN, summary="Later", line=2)]
+    report = run(rows)
+    assert (report.updated, report.skipped) == (0, 1)
+    assert Ticket.objects.get(key="AC-1").summary == LOGIN.summary
+    assert run(rows).unchanged == report.created
+
+
+def test_correction_of_a_curator_survives_another_import(graph: Any) -> None:
+    run([LOGIN])
+    note = Section.objects.get(kind="comment", ordinal=1)
+    note.text, note.public, note.corrected = "Nothing to see.", False, True
+    note.save()
+    steps = Section.objects.filter(kind="steps_to_reproduce")
+    steps.update(text="1. Corrected step", corrected=True)
+    run([replace(LOGIN, description="No steps any more.", summary="Login is refused")])
+    note.refresh_from_db()
+    assert (note.text, note.public) == ("Nothing to see.", False)
+    assert steps.get().text == "1. Corrected step"
+    assert drift.check().clean
+
+
+def test_deleted_row_of_another_project_is_refused(graph: Any) -> None:
+    run([LOGIN])
+    assert run([replace(LOGIN, deleted=True)], project="OTHER").failed == 1
+    assert Ticket.objects.live().count() == 1
+
+
+@pytest.mark.parametrize("source", ["My Desk", "a/b", "x" * 61, ""])
+def test_source_that_cannot_stand_in_an_address_is_refused(graph: Any, source: str) -> None:
+    with pytest.raises(ValueError, match="source"):
+        run([LOGIN], source=source)
 
 
 def test_equal_texts_are_embedded_once(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:

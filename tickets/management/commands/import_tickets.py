@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from supportkg.lib.embeddings import EmbeddingError
-from supportkg.lib.graph import GraphUnavailable
+from supportkg.lib.graph import GraphQueryError, GraphUnavailable
 from tickets import ingest, linking
 from tickets.importers import FORMATS, FileError, ReadOptions, read
 
@@ -90,9 +90,9 @@ class Command(BaseCommand):
                     dry_run=options["dry_run"],
                     on_batch=on_batch,
                 )
-            except FileError as error:
+            except (FileError, ValueError) as error:
                 raise CommandError(str(error)) from error
-            except (GraphUnavailable, EmbeddingError) as error:
+            except (GraphUnavailable, GraphQueryError, EmbeddingError) as error:
                 raise CommandError(f"{error} {AGAIN}") from error
             except OperationalError as error:
                 reason = str(error).strip().splitlines()[0]

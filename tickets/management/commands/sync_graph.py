@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from supportkg.lib.graph import GraphUnavailable
+from supportkg.lib.graph import GraphQueryError, GraphUnavailable
 from tickets import drift
 
 SHOWN = 20
@@ -38,7 +38,7 @@ class Command(BaseCommand):
                     f"{len(found.different)} different tickets repaired."
                 )
                 found = drift.check()
-        except GraphUnavailable as error:
+        except (GraphUnavailable, GraphQueryError) as error:
             raise CommandError(str(error)) from error
         self._tell(found)
 
