@@ -29,10 +29,10 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
 demo: .venv/ready ## Import real tickets, ask three questions, serve the console (SERVE=0: do not serve)
-	@$(PY) manage.py demo $(if $(filter 0 no false,$(SERVE)),--no-serve)
+	@$(PY) -u manage.py demo $(if $(filter 0 no false,$(SERVE)),--no-serve)
 
 dev: .venv/ready ## Services, web with reload and worker; Ctrl-C stops them
-	@$(PY) manage.py dev $(ARGS)
+	@$(PY) -u manage.py dev $(ARGS)
 
 test: .venv/ready ## Run the tests on servers of their own (ARGS="-k name" chooses)
 	@$(call on_test_servers,-m pytest $(ARGS))

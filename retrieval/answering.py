@@ -102,7 +102,8 @@ def compose(
     vector = embeddings.embed([analysis.text], query=True)[0]
     shown = list(dict.fromkeys(e.rank for e in evidence))[:MAX_TICKETS]
     for rank in shown:
-        _quote_ticket(draft, vector, [e for e in evidence if e.rank == rank], titles)
+        of_ticket = [e for e in evidence if e.rank == rank]
+        _quote_ticket(draft, vector, tickets[rank], of_ticket, titles)
     return draft
 
 
@@ -148,19 +149,23 @@ def _say_what_is_missing(
 
 
 def _quote_ticket(
-    draft: Draft, question: Vector, evidence: list[Evidence], titles: dict[int, Section]
+    draft: Draft,
+    question: Vector,
+    ticket: Ticket,
+    evidence: list[Evidence],
+    titles: dict[int, Section],
 ) -> None:
-    ticket = evidence[0].section.ticket
-    lead = _name(ticket)
-    if title := titles.get(ticket.pk):
-        lead += f" [{draft.cite(title, title.text)}]"
+    lead = _cited_name(draft, ticket, titles)
+    if (original := evidence[0].section.ticket) != ticket:
+        lead += f" is a duplicate of {_cited_name(draft, original, titles)}"
     values = [e for e in evidence if _is_value(e.section)]
     if len(values) == len(evidence):
         parts = [
-            f"{e.section.text.strip()} [{draft.cite(e.section, e.section.text)}]" for e in values
+            f"{e.section.text.strip().rstrip('.')} [{draft.cite(e.section, e.section.text)}]"
+            for e in values
         ]
         heading = evidence[0].section.kind.replace("_", " ")
-        draft.paragraphs.append(f"{lead}, {heading}: {', '.join(parts)}.")
+        draft.paragraphs.append(f"{lead}, {heading}: {'; '.join(parts)}.")
         return
     section = closest_section(question, [e.section for e in evidence])
     text = best_passage(question, section)
@@ -169,6 +174,11 @@ def _quote_ticket(
     note = "" if section.public else " (internal note)"
     quoted = "\n".join(f"> {line}" for line in text.splitlines())
     draft.paragraphs.append(f"{lead}{by}{note}:\n\n{quoted} [{number}]")
+
+
+def _cited_name(draft: Draft, ticket: Ticket, titles: dict[int, Section]) -> str:
+    title = titles.get(ticket.pk)
+    return _name(ticket) + (f" [{draft.cite(title, title.text)}]" if title else "")
 
 
 def _is_value(section: Section) -> bool:

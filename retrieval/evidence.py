@@ -25,6 +25,9 @@ QUOTABLE = (
     "comment",
 )
 
+# Kinds that say how a problem was solved; a duplicate shares them with its original.
+SOLVING = frozenset({"fix_solution", "workaround", "root_cause"})
+
 log = logging.getLogger(__name__)
 
 

@@ -40,7 +40,7 @@ TOP_K = 5
 # topic and is not quoted beside it. In cosine; chosen by eye, not tuned.
 NEAR = 0.15
 # Reasons after which no lower rung can do better.
-FINAL = frozenset({"NOTHING_CLOSE", "NO_LINKS", "NO_TICKETS", "UNKNOWN_TICKET"})
+FINAL = frozenset({"NOTHING_CLOSE", "NO_LINKS", "NO_TICKETS", "UNKNOWN_TICKET", "LINKS_NEED_GRAPH"})
 
 
 class QuestionError(ValueError):
@@ -141,6 +141,8 @@ def _subgraph(run: _Run) -> answering.Draft:
 
 def _baseline(run: _Run) -> answering.Draft:
     """Plain text, without the graph."""
+    if run.analysis.intents[0].relationship and (not run.rungs or _is_fault(run.rungs[-1])):
+        raise _Left("LINKS_NEED_GRAPH", "Links between tickets can only be read from the graph.")
     _rank(run, baseline.retrieve)
     with run.timed("extract"):
         found = baseline.passages(run.tickets)
@@ -148,6 +150,10 @@ def _baseline(run: _Run) -> answering.Draft:
         raise _Left("NO_ROWS", "The closest tickets have no text to quote.")
     with run.timed("compose"):
         return answering.compose(run.analysis, DEFAULT_INTENT, found, run.tickets)
+
+
+def _is_fault(rung: dict[str, str]) -> bool:
+    return rung["reason"].startswith(("GRAPH_", "CYPHER_"))
 
 
 def _rank(run: _Run, rank: Callable[[QueryAnalysis, Sequence[int]], ranking.Ranking]) -> None:

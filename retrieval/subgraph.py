@@ -19,6 +19,7 @@ from .query import Intent
 
 # Rows of a query, in the order of the ranking: what is cut belongs to the last tickets.
 ROWS = 200
+_ORIGINAL = "-[:DUPLICATE_OF]->(o:Ticket)"
 _RANKED = "UNWIND $tickets AS place "  # [ticket id, rank]
 
 
@@ -35,19 +36,37 @@ def extract(intent: Intent, tickets: Sequence[Ticket], projects: Sequence[Projec
 
     The question has become one that names tickets ("how to reproduce ENT-22970",
     RAG-KG section 2.2.2), and that becomes Cypher. Of an intent's sections each
-    ticket gives the first kind that it has. Raises CypherRefused,
+    ticket gives the first kind that it has; a duplicate without a solution gives
+    that of its original. Raises CypherRefused,
     GraphQueryError or GraphUnavailable.
     """
     if intent.relationship:
         return _run([_relationship_query(intent)], tickets, projects)
     found = _run([_section_query(kind) for kind in intent.sections], tickets, projects)
+    best = _best_kinds(intent.sections, found.evidence)
+    solving = [kind for kind in intent.sections if kind in evidence.SOLVING]
+    if solving and any(best.get(rank) not in solving for rank in range(len(tickets))):
+        # What solved a duplicate stands in the ticket that it duplicates.
+        originals = _run([_section_query(k, _ORIGINAL) for k in solving], tickets, projects)
+        lacking = {e.rank for e in originals.evidence if best.get(e.rank) not in solving}
+        best |= {r: k for r, k in _best_kinds(solving, originals.evidence).items() if r in lacking}
+        found = Subgraph(
+            tuple(e for e in found.evidence if e.rank not in lacking)
+            + tuple(e for e in originals.evidence if e.rank in lacking),
+            found.queries + originals.queries,
+        )
+    kept = [e for e in found.evidence if best[e.rank] == e.section.kind]
+    return replace(found, evidence=tuple(sorted(kept, key=lambda e: e.rank)))
+
+
+def _best_kinds(kinds: Sequence[str], found: Sequence[evidence.Evidence]) -> dict[int, str]:
+    """The first of ``kinds`` that each ranked ticket has, by its place."""
     best: dict[int, str] = {}
-    for kind in intent.sections:
-        for e in found.evidence:
+    for kind in kinds:
+        for e in found:
             if e.section.kind == kind:
                 best.setdefault(e.rank, kind)
-    kept = tuple(e for e in found.evidence if best[e.rank] == e.section.kind)
-    return replace(found, evidence=kept)
+    return best
 
 
 def whole(tickets: Sequence[Ticket], projects: Sequence[Project]) -> Subgraph:
@@ -55,14 +74,15 @@ def whole(tickets: Sequence[Ticket], projects: Sequence[Project]) -> Subgraph:
     return _run([_section_query(kind) for kind in evidence.QUOTABLE], tickets, projects)
 
 
-def _section_query(kind: str) -> str:
-    """The path from the ticket down to one kind of section, as the template declares it."""
+def _section_query(kind: str, hop: str = "") -> str:
+    """The path from the ticket down to one kind of section, as the template declares it;
+    with ``hop``, from the ticket at its other end."""
     *above, last = template().path(kind)
     steps = "".join(f"-[:{step.relationship}]->(:{step.label})" for step in above)
     return (
-        f"{_RANKED}MATCH (t:Ticket){steps}-[:{last.relationship}]->(s:{last.label}) "
-        "WHERE t.id = place[0] "
-        "RETURN place[1] AS rank, t.id AS ticket, s.id AS section ORDER BY rank, s.ordinal"
+        f"{_RANKED}MATCH (t:Ticket){hop}{steps}-[:{last.relationship}]->(s:{last.label}) "
+        f"WHERE t.id = place[0] RETURN place[1] AS rank, {'o' if hop else 't'}.id AS ticket, "
+        "s.id AS section ORDER BY rank, s.ordinal"
     )
 
 

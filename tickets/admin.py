@@ -77,6 +77,12 @@ class ProjectAdmin(admin.ModelAdmin):
     search_fields = ("key", "name")
     autocomplete_fields = ("members",)
 
+    def get_readonly_fields(
+        self, request: HttpRequest, obj: Project | None = None
+    ) -> tuple[str, ...]:
+        # They stand on every node of the graph and in every address.
+        return ("source", "key") if obj else ()
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Project]:
         return Project.objects.visible_to(request.user).annotate(n=Count("tickets", distinct=True))
 

@@ -9,7 +9,7 @@ Must never happen: an invented value, or a time that grows faster than the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -17,7 +17,7 @@ from tickets import headings, markup, sections, solutions
 from tickets.importers.raw import RawComment, RawTicket
 
 # Part of the content hash: a change of the rules parses every ticket again.
-PARSER_VERSION = 1
+PARSER_VERSION = 2
 MAX_SECTION_CHARS = 100_000
 # A ticket of nothing but fences must not become a hundred thousand nodes.
 MAX_CODE_BLOCKS = 200
@@ -59,7 +59,7 @@ def parse(raw: RawTicket) -> ParsedTicket:
     comments = [(c, markup.to_text(c.body, c.body_format).strip()) for c in raw.comments]
     comments = [(c, text) for c, text in comments if text]
     found = _fields(raw)
-    for kind, text in headings.divide(description):
+    for kind, text in (*headings.divide(description), *_custom(raw)):
         found.setdefault(kind, []).append(ParsedSection(kind, text))
     for finding in solutions.find(raw, comments, set(found)):
         found[finding.kind] = [_said(finding.kind, finding.text, finding.comment)]
@@ -95,6 +95,15 @@ def _fields(raw: RawTicket) -> dict[str, list[ParsedSection]]:
         if texts:
             found[kind.kind] = [ParsedSection(kind.kind, text) for text in texts]
     return found
+
+
+def _custom(raw: RawTicket) -> Iterator[tuple[str, str]]:
+    """Custom fields and columns that are called like a section, such as "Root Cause"."""
+    for name, value in raw.custom.items():
+        kind = sections.template().by_heading.get(headings.normalize(name))
+        for text in value if isinstance(value, list) else [value]:
+            if kind and isinstance(text, str) and text.strip():
+                yield kind, markup.to_text(text, raw.description_format).strip()
 
 
 def _arranged(found: dict[str, list[ParsedSection]]) -> tuple[tuple[ParsedSection, ...], int]:

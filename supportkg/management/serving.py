@@ -31,7 +31,8 @@ def serve(port: int, say: Callable[[str], object], *, reload: bool) -> None:
     children = {
         "web": _run("uvicorn", "supportkg.asgi:application", f"--port={port}",
                     "--log-level=warning", *(watch if reload else [])),
-        "worker": _run("celery", "-A", "supportkg", "worker", "--loglevel=WARNING", "-c1"),
+        "worker": _run("celery", "--quiet", "-A", "supportkg", "worker", "--loglevel=WARNING",
+                       "-c1"),
     }  # fmt: skip
     try:
         _wait_for(port, children["web"])

@@ -12,7 +12,7 @@ from retrieval.models import Answer
 from supportkg.lib.graph import GraphQueryError, GraphUnavailable
 from tests.retrieval.conftest import Desk
 from tickets import ingest
-from tickets.models import Project, Section, Ticket
+from tickets.models import Project, Ticket
 
 pytestmark = pytest.mark.django_db
 
@@ -75,6 +75,28 @@ def test_closest_ticket_without_the_section_is_named(desk: Desk) -> None:
     assert "no steps to reproduce on record" in answer.text
     assert ("WEB-1", "steps_to_reproduce") in anchors(answer)
     check_citations(answer)
+
+
+def test_duplicate_gives_the_fix_of_its_original(desk: Desk) -> None:
+    answer = pipeline.answer("What fixed WEB-2?")
+    assert answer.route == "graph"
+    assert "WEB-2" in answer.text
+    assert "is a duplicate of WEB-1" in answer.text
+    assert ("WEB-1", "fix_solution") in anchors(answer)
+    assert "DUPLICATE_OF" in answer.cypher
+    check_citations(answer)
+
+
+def test_links_are_not_made_up_when_the_graph_is_away(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*args: Any, **options: Any) -> None:
+        raise GraphUnavailable("gone")
+
+    monkeypatch.setattr(subgraph.graph, "explain", away)
+    answer = pipeline.answer("Which tickets block WEB-3?")
+    assert answer.route == "declined"
+    assert answer.rungs[-1]["reason"] == "LINKS_NEED_GRAPH"
 
 
 def test_graph_away_falls_back_to_text_with_the_reason(

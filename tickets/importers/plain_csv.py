@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from tickets.headings import normalize
 from tickets.importers import states
 from tickets.importers.glance import Glance, Heading, Record, read_heading, records
 from tickets.importers.raw import FileError, RawComment, RawTicket, RowError
 from tickets.importers.source import BadRowError, Row, Source
+from tickets.sections import template
 
 # Row counts at which known exporters stop: Jira and ServiceNow.
 _CAPS = (1000, 10_000)
@@ -55,6 +57,7 @@ def read(source: Source) -> Iterator[Row]:
     """Every row. Raises FileError when a column that is needed cannot be found."""
     heading = read_heading(source)
     columns = _columns(source, heading)
+    _tell_what_is_left(source, heading, columns)
     rows = 0
     for record in records(source, heading):
         rows += 1
@@ -90,6 +93,20 @@ def _columns(source: Source, heading: Heading) -> dict[str, str]:
     if not {"summary", "description"} & mapped.keys():
         raise _refusal(source, heading, "no column for 'summary' or 'description'")
     return mapped
+
+
+def _tell_what_is_left(source: Source, heading: Heading, columns: dict[str, str]) -> None:
+    """Columns that are kept and not used, and fields that this file leaves empty."""
+    sections = template().by_heading
+    unused = [
+        name
+        for name in dict.fromkeys(heading.names)
+        if name and name.casefold() not in columns.values() and normalize(name) not in sections
+    ]
+    if unused:
+        source.note(f"columns kept with the ticket but not searched: {', '.join(unused)}")
+    if absent := [name for name in ("description", "status", "comments") if name not in columns]:
+        source.note(f"there is no column for {', '.join(absent)}: these are empty in its tickets")
 
 
 def _refusal(source: Source, heading: Heading, problem: str) -> FileError:

@@ -114,14 +114,18 @@ def start(which: Iterable[str] = NAMES, say: Callable[[str], None] = _say) -> li
     wanted = [name for name in which if _is_embedded(name)]
     if not all(running_pid(_lock(name)) and _is_ready(name) for name in wanted):
         state.load()  # makes the data folder
-        with exclusive(state.data_dir() / "start.lock"):
-            stopped = [name for name in wanted if running_pid(_lock(name)) is None]
-            for name in stopped:
-                _launch(name, say)
-            for name in wanted:
-                if not _wait(name, say, fresh=name in stopped):
-                    _launch(name, say)  # the one that ran when we came was about to end
-                    _wait(name, say, fresh=True)
+        try:
+            with exclusive(state.data_dir() / "start.lock"):
+                stopped = [name for name in wanted if running_pid(_lock(name)) is None]
+                for name in stopped:
+                    _launch(name, say)
+                for name in wanted:
+                    if not _wait(name, say, fresh=name in stopped):
+                        _launch(name, say)  # the one that ran when we came was about to end
+                        _wait(name, say, fresh=True)
+        except ServiceError:
+            stop(list(_started_here), say)  # nothing is left behind by a start that failed
+            raise
     return [name for name in wanted if name in _started_here]
 
 

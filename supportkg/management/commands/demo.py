@@ -50,7 +50,9 @@ class Command(BaseCommand):
                 return
             self._title("7. The console")
             password = self._sign_in()
-            self.stdout.write(f"Sign in as '{USER}' with the password '{password}'.")
+            self.stdout.write(
+                f"Sign in as '{USER}' with the password '{password}' (new at each start)."
+            )
             serve(options["port"], self.stdout.write, reload=False)
         finally:
             services.stop(started)

@@ -63,7 +63,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["path"]
         if not path.is_file():
-            raise CommandError(f"{path}: no such file.")
+            raise CommandError(f"{path}: {'not a file' if path.exists() else 'no such file'}.")
         columns = dict(self._pair(text) for text in options["column"])
         read_options = ReadOptions(
             project=options["project"], timezone=options["timezone"], columns=columns
@@ -98,6 +98,8 @@ class Command(BaseCommand):
                 reason = str(error).strip().splitlines()[0]
                 raise CommandError(f"PostgreSQL stopped answering: {reason}. {AGAIN}") from error
         self._tell(report, time.monotonic() - started, dry_run=options["dry_run"])
+        if report.failed:
+            raise CommandError(f"{report.failed} rows failed; all others were taken.")
 
     def _tell(self, report: ingest.Report, seconds: float, *, dry_run: bool) -> None:
         for note in report.notes:
