@@ -31,7 +31,7 @@ from .markup import to_text
 from .models import Link, Project, Section, Ticket
 from .parsing import PARSER_VERSION, ParsedTicket, parse
 
-BATCH = 128
+BATCH = 256
 SOURCE_LENGTH = 60
 _TICKET_FIELDS = [
     "project", "external_id", "type", "summary", "status", "status_category", "resolution",

@@ -148,9 +148,9 @@ def test_evaluate_wrong_option_stops_before_the_import(
     assert not Ticket.objects.exists()
 
 
-def test_evaluate_ticket_that_fails_to_import_is_an_error(graph: object, corpus: Path) -> None:
+def test_evaluate_ticket_that_is_not_imported_is_an_error(graph: object, corpus: Path) -> None:
     tickets = (corpus / "tickets.jsonl").read_text()
-    (corpus / "tickets.jsonl").write_text(tickets.replace('"2024-05-01"', '"soon"', 1))
+    (corpus / "tickets.jsonl").write_text(tickets.replace('"Closed"', '"Deleted"', 1))
     with pytest.raises(CommandError, match=r"1 tickets of tickets\.jsonl could not be imported"):
         evaluate(corpus)
 

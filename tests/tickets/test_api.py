@@ -22,6 +22,7 @@ from tests.factories import (
     make_world,
 )
 from tickets.api import ReadThrottle
+from tickets.models import Ticket
 
 LIST = "/api/v1/tickets"
 
@@ -75,8 +76,7 @@ def test_list_continued_later_gives_what_changed_since(world: World, alice: Clie
     make_ticket(world.alpha, "ALPHA-2")
     body = alice.get(LIST).json()
     assert body["has_more"] is False
-    ticket.updated_at = datetime(2024, 5, 2, tzinfo=UTC)
-    ticket.save()
+    Ticket.objects.filter(pk=ticket.pk).mark_changed()
     later = alice.get(LIST, {"cursor": body["next_cursor"]}).json()
     assert [row["key"] for row in later["results"]] == ["ALPHA-1"]
     idle = alice.get(LIST, {"cursor": later["next_cursor"]}).json()

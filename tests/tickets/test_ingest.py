@@ -240,8 +240,11 @@ def test_same_key_in_two_sources_is_two_tickets_without_a_path(graph: Any) -> No
     assert SimilarLink.objects.count() == 2
 
 
-def test_key_twice_in_a_file_counts_once_and_the_file_again_changes_nothing(graph: Any) -> None:
-    rows = [LOGIN, *sample(ingest.BATCH), replace(LOGIN, summary="Later", line=2)]
+def test_key_twice_in_a_file_counts_once_and_the_file_again_changes_nothing(
+    graph: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest, "BATCH", 2)
+    rows = [LOGIN, *sample(4), replace(LOGIN, summary="Later", line=2)]
     report = run(rows)
     assert (report.updated, report.skipped) == (0, 1)
     assert Ticket.objects.get(key="AC-1").summary == LOGIN.summary
