@@ -22,6 +22,8 @@ from .models import Link, SimilarLink, Ticket
 
 # A title with more close neighbours than this is a form, not a topic.
 MAX_SIMILAR = 50
+# Titles that name different keys or codes ("Confirm ABC-1", "Confirm ABC-2") share a form only.
+_CODE = "[A-Z][A-Z0-9_]+-[0-9]+"
 
 
 def explicit(raw: RawTicket, mentions: Sequence[str], ticket: Ticket) -> list[Link]:
@@ -60,7 +62,7 @@ def implicit(tickets: Sequence[Ticket], model: EmbeddingModel) -> None:
     """Propose SIMILAR_TO between each of ``tickets`` and the titles close to its own.
 
     Two tickets are similar when the cosine of their titles (-1 to 1) is at least
-    the model's ``implicit_link_min_cosine``. The vector index finds the
+    the model's ``implicit_link_min_cosine``, unless they name different codes. The vector index finds the
     neighbours; links that no longer hold go away unless a curator judged them.
     """
     ids = [ticket.pk for ticket in tickets]
@@ -73,7 +75,7 @@ def implicit(tickets: Sequence[Ticket], model: EmbeddingModel) -> None:
             "FROM tickets_chunk a "
             "JOIN tickets_ticket ta ON ta.id = a.ticket_id "
             "CROSS JOIN LATERAL ("
-            "  SELECT b.ticket_id, 1 - (b.vector <=> a.vector) AS score "
+            "  SELECT b.ticket_id, b.text, 1 - (b.vector <=> a.vector) AS score "
             "  FROM tickets_chunk b JOIN tickets_ticket tb ON tb.id = b.ticket_id "
             "  WHERE b.kind = 'summary' AND b.model = a.model AND b.ticket_id <> a.ticket_id "
             "    AND tb.source = ta.source AND tb.deleted_at IS NULL "
@@ -81,8 +83,9 @@ def implicit(tickets: Sequence[Ticket], model: EmbeddingModel) -> None:
             ") n "
             "WHERE a.kind = 'summary' AND a.model = %s AND a.ticket_id = ANY(%s) "
             "  AND n.score >= %s "
+            "  AND (substring(a.text FROM %s) = substring(n.text FROM %s)) IS NOT FALSE "
             "GROUP BY 1, 2",
-            [MAX_SIMILAR, model.name, ids, model.implicit_link_min_cosine],
+            [MAX_SIMILAR, model.name, ids, model.implicit_link_min_cosine, _CODE, _CODE],
         )
         found = {(first, second): round(score, 3) for first, second, score in cursor.fetchall()}
         proposed = SimilarLink.objects.of(ids).filter(state=SimilarLink.State.PROPOSED)

@@ -59,6 +59,18 @@ def test_close_titles_are_linked_and_far_ones_not(graph: Any) -> None:
     assert rows == ({"s": link.score},)
 
 
+def test_titles_that_name_different_codes_share_a_form_only(graph: Any) -> None:
+    ingest.ingest(
+        [
+            replace(A, summary="Please confirm the fix of TIMOB-3312"),
+            replace(B, summary="Please confirm the fix of TIMOB-4471"),
+            replace(C, summary="Please confirm the fix of TIMOB-3312 again"),
+        ]
+    )
+    link = SimilarLink.objects.get()
+    assert {link.first.key, link.second.key} == {"AX-1", "AX-3"}
+
+
 def test_similar_link_changes_no_status(graph: Any) -> None:
     ingest.ingest(
         [replace(A, status="Open"), replace(B, status="Closed", status_category="closed")]
