@@ -62,8 +62,9 @@ def implicit(tickets: Sequence[Ticket], model: EmbeddingModel) -> None:
     """Propose SIMILAR_TO between each of ``tickets`` and the titles close to its own.
 
     Two tickets are similar when the cosine of their titles (-1 to 1) is at least
-    the model's ``implicit_link_min_cosine``, unless they name different codes. The vector index finds the
-    neighbours; links that no longer hold go away unless a curator judged them.
+    the model's ``implicit_link_min_cosine``, unless they name different codes.
+    The vector index finds the neighbours; links that no longer hold go away
+    unless a curator judged them.
     """
     ids = [ticket.pk for ticket in tickets]
     with transaction.atomic(), connection.cursor() as cursor:
