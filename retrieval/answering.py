@@ -97,7 +97,7 @@ def compose(
     draft = Draft()
     _say_what_is_missing(draft, analysis, intent, evidence, tickets, titles)
     if intent.relationship:
-        _list_related(draft, intent, evidence, tickets)
+        _list_related(draft, intent, evidence, tickets, titles)
         return draft
     vector = embeddings.embed([analysis.text], query=True)[0]
     shown = list(dict.fromkeys(e.rank for e in evidence))[:MAX_TICKETS]
@@ -108,18 +108,20 @@ def compose(
 
 
 def _list_related(
-    draft: Draft, intent: Intent, evidence: Sequence[Evidence], tickets: Sequence[Ticket]
+    draft: Draft,
+    intent: Intent,
+    evidence: Sequence[Evidence],
+    tickets: Sequence[Ticket],
+    titles: dict[int, Section],
 ) -> None:
     """The tickets tied to the best ranked ticket that has any, a sentence each."""
     best = evidence[0].rank
-    of = tickets[best]
     related = [e for e in evidence if e.rank == best]
-    says = _RELATIONS[intent.relationship, intent.direction].format(
-        of=f"{of.key} “{of.summary.strip()}”"
-    )
+    says = _RELATIONS[intent.relationship, intent.direction]
     for e in related[:MAX_RELATED]:
-        number = draft.cite(e.section, e.section.text)
-        draft.paragraphs.append(f"{_name(e.section.ticket)} {says} [{number}].")
+        name = _cited_name(draft, e.section.ticket, titles)
+        of = _cited_name(draft, tickets[best], titles)
+        draft.paragraphs.append(f"{name} {says.format(of=of)}.")
 
 
 def _say_what_is_missing(
@@ -161,8 +163,7 @@ def _quote_ticket(
     values = [e for e in evidence if _is_value(e.section)]
     if len(values) == len(evidence):
         parts = [
-            f"{e.section.text.strip().rstrip('.')} [{draft.cite(e.section, e.section.text)}]"
-            for e in values
+            f"“{_words(e.section.text)}” [{draft.cite(e.section, e.section.text)}]" for e in values
         ]
         heading = evidence[0].section.kind.replace("_", " ")
         draft.paragraphs.append(f"{lead}, {heading}: {'; '.join(parts)}.")
@@ -170,7 +171,7 @@ def _quote_ticket(
     section = closest_section(question, [e.section for e in evidence])
     text = best_passage(question, section)
     number = draft.cite(section, text)
-    by = f", {section.heading.lower()}" + (f" by {section.author}" if section.author else "")
+    by = f", {section.heading.lower()}" + (f" by {_bare(section.author)}" if section.author else "")
     note = "" if section.public else " (internal note)"
     quoted = "\n".join(f"> {line}" for line in text.splitlines())
     draft.paragraphs.append(f"{lead}{by}{note}:\n\n{quoted} [{number}]")
@@ -243,5 +244,15 @@ def _titles(tickets: Sequence[Ticket], evidence: Sequence[Evidence]) -> dict[int
 
 
 def _name(ticket: Ticket) -> str:
-    state = ", ".join(word for word in (ticket.status, ticket.resolution) if word)
-    return f"{ticket.key} “{ticket.summary.strip()}”" + (f" ({state})" if state else "")
+    state = ", ".join(_bare(word) for word in (ticket.status, ticket.resolution) if word)
+    return f"{ticket.key} “{_words(ticket.summary)}”" + (f" ({state})" if state else "")
+
+
+def _words(text: str) -> str:
+    """Text of a ticket to stand between “ and ”, where no marks are read."""
+    return " ".join(text.split()).replace("“", '"').replace("”", '"')
+
+
+def _bare(text: str) -> str:
+    """A word of a ticket to stand without quotes: nothing in it can pass for a mark."""
+    return re.sub(r"[\[\]*>“”`]", "", " ".join(text.split()))

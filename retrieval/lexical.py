@@ -39,18 +39,20 @@ class LexicalQuery:
     field: Field
 
 
-def prepare(text: str, field: Field = "every") -> LexicalQuery:
+def prepare(text: str, projects: Sequence[int], field: Field = "every") -> LexicalQuery:
     """``field`` "every" searches summary, description and comments; "own" leaves comments out."""
     length = "all_terms" if field == "every" else "own_terms"
-    # Over all projects, as the document frequencies are: how rare a word is does not
-    # depend on who asks, and says nothing about any one ticket.
-    stats = Ticket.objects.live().aggregate(n=Count("id"), mean=Avg(length))
+    # Within the asker's projects: a score tells nothing about words in others.
+    scope = Ticket.objects.live().filter(project__in=projects)
+    stats = scope.aggregate(n=Count("id"), mean=Avg(length))
     counts = terms(text)
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT term, count(*) FROM tickets_posting WHERE term = ANY(%s) AND {field} > 0 "
-            "GROUP BY term",
-            [list(counts)],
+            "SELECT p.term, count(*) FROM tickets_posting p "
+            "JOIN tickets_ticket t ON t.id = p.ticket_id "
+            f"WHERE p.term = ANY(%s) AND p.{field} > 0 AND t.deleted_at IS NULL "
+            "AND t.project_id = ANY(%s) GROUP BY p.term",
+            [list(counts), list(projects)],
         )
         frequency: dict[str, int] = dict(cursor.fetchall())
     n = max(stats["n"], 1)

@@ -21,6 +21,7 @@ from tickets.markup import to_text
 from tickets.sections import SIMILAR_TO, template
 
 MAX_QUESTION = 20_000
+MAX_PHRASE = 500
 _KEY = re.compile(r"(?<![\w-])[A-Z][A-Z0-9_]{1,30}-\d{1,9}(?![\w-])")
 # Error codes and the like: letters and at least two digits in one word.
 _IDENTIFIER = re.compile(r"(?<![\w-])(?=[\w-]*[A-Za-z])(?=[\w-]*\d[\w-]*\d)[A-Za-z0-9][\w-]{2,62}")
@@ -116,15 +117,18 @@ def analyze(question: str) -> QueryAnalysis:
 
 def _intents(line: str) -> tuple[tuple[Intent, ...], str]:
     """The first intent that a line states, and what is left of the line as its topic."""
+    # Phrases look ahead: what they may look at is bounded, or a hostile line takes forever.
+    words = " ".join(line.split())
+    line, tail = words[:MAX_PHRASE], words[MAX_PHRASE:]
     asks = bool(_ASKS.search(line) or _KEY.search(line))
     for intent, phrase in _phrases():
         if intent.relationship and not asks:
             continue
         if match := phrase.search(line):
-            rest = f"{line[: match.start()]} {line[match.end() :]}"
+            rest = f"{line[: match.start()]} {line[match.end() :]}{tail}"
             topic = _EDGES.sub("", _EDGES.sub("", _TAILS.sub("", rest))).strip()
-            return (intent,), topic or line
-    return (), line
+            return (intent,), topic or words
+    return (), words
 
 
 @cache

@@ -152,7 +152,7 @@ def _gather(analysis: QueryAnalysis, projects: Sequence[int], config: RankingCon
     if config.weights.get("lexical"):
         # Code in a long report drowns the words that say what it is about.
         prose = dict(analysis.entities).get("description", analysis.text)
-        query = lexical.prepare(prose, config.lexical_field)
+        query = lexical.prepare(prose, projects, config.lexical_field)
         parts.candidates |= lexical.search(query, projects, config.candidates).keys()
         parts.values["lexical"] = lexical.score(query, parts.candidates)
     for part, vector in queries.items():

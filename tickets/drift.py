@@ -86,7 +86,7 @@ def repair(drift: Drift) -> None:
 def rebuild(on_batch: Callable[[int], None] = lambda n: None) -> int:
     """Empty both layers of the graph and write them anew from the rows."""
     with one_writer():
-        Ticket.objects.live().mark_changed()
+        Ticket.objects.live().update(synced_at=None)
         projection.delete_all()
     return sync(on_batch)
 
@@ -95,7 +95,18 @@ def write(ids: Sequence[int]) -> None:
     """Write tickets to the graph as their rows are now, and close the write in their rows.
 
     The rows are locked meanwhile: who marks one as changed waits, and is not forgotten.
+    What is too much for one transaction of the graph is written in halves.
     """
+    try:
+        _write(ids)
+    except graph.GraphQueryError:
+        if len(ids) == 1:
+            raise
+        write(ids[: len(ids) // 2])
+        write(ids[len(ids) // 2 :])
+
+
+def _write(ids: Sequence[int]) -> None:
     with one_writer(), transaction.atomic():
         rows = Ticket.objects.live().filter(pk__in=ids).order_by("pk").defer("raw")
         tickets = list(rows.select_for_update(of=("self",)).select_related("project"))

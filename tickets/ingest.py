@@ -30,6 +30,7 @@ from .importers.raw import RawTicket, RowError
 from .markup import to_text
 from .models import Link, Project, Section, Ticket
 from .parsing import PARSER_VERSION, ParsedTicket, parse
+from .sections import template
 
 BATCH = 256
 SOURCE_LENGTH = 60
@@ -234,13 +235,19 @@ def _store_or_isolate(changes: list[_Change], report: Report) -> list[_Change]:
 
 
 def _store(changes: Sequence[_Change], report: Report) -> None:
-    """Write all rows of these tickets in one transaction. Vectors are made before it opens."""
-    if not changes:
-        return
+    """Write all rows of these tickets in one transaction. Vectors are made before it opens;
+    when a curator corrected a section meanwhile, they are made again."""
+    if changes:
+        while not _try_store(changes, report):
+            pass
+
+
+def _try_store(changes: Sequence[_Change], report: Report) -> bool:
     tickets = [change.ticket for change in changes]
     parsed = [parse(change.raw) for change in changes]
     sections = [_sections(*pair) for pair in zip(tickets, parsed, strict=True)]
-    _keep_corrections(tickets, sections)
+    corrections = _corrections(tickets)
+    _keep_corrections(tickets, sections, corrections)
     entries = [
         index.entry(rows, plain_text(change.raw))
         for rows, change in zip(sections, changes, strict=True)
@@ -254,6 +261,8 @@ def _store(changes: Sequence[_Change], report: Report) -> None:
         change.ticket.content_hash = change.content_hash
         change.ticket.imported_at = now
     with transaction.atomic():
+        if _corrections(tickets, lock=True) != corrections:
+            return False
         Ticket.objects.bulk_create(
             tickets,
             update_conflicts=True,
@@ -277,6 +286,7 @@ def _store(changes: Sequence[_Change], report: Report) -> None:
         for change, p in zip(changes, parsed, strict=True)
         if p.cut
     ]
+    return True
 
 
 def _store_sections(tickets: Sequence[Ticket], sections: Sequence[Sequence[Section]]) -> None:
@@ -294,18 +304,50 @@ def _store_sections(tickets: Sequence[Ticket], sections: Sequence[Sequence[Secti
     Section.objects.filter(ticket__in=tickets).exclude(pk__in=kept).delete()
 
 
-def _keep_corrections(tickets: Sequence[Ticket], sections: Sequence[list[Section]]) -> None:
+_Corrections = dict[int, dict[tuple[object, ...], tuple[str, int, str, bool]]]
+
+
+def _corrections(tickets: Sequence[Ticket], *, lock: bool = False) -> _Corrections:
+    """What curators corrected, by ticket and identity; with ``lock`` nobody corrects more now."""
+    rows = Section.objects.filter(ticket__in=[ticket.pk for ticket in tickets if ticket.pk])
+    if lock:
+        list(rows.order_by("pk").select_for_update().values_list("pk"))
+    found: _Corrections = {}
+    for row in rows.filter(corrected=True).order_by("pk"):
+        kept = (row.kind, row.ordinal, row.text, row.public)
+        found.setdefault(row.ticket_id, {})[_identity(row)] = kept
+    return found
+
+
+def _identity(section: Section) -> tuple[object, ...]:
+    """What makes a section the same one after an import: for comments who wrote it when,
+    because others may come before it."""
+    if section.created_at and template().kinds[section.kind].many:
+        return section.kind, section.author, section.created_at
+    return section.kind, section.ordinal
+
+
+def _keep_corrections(
+    tickets: Sequence[Ticket], sections: Sequence[list[Section]], corrections: _Corrections
+) -> None:
     """What a curator corrected stays as it is, whatever the source says now."""
-    known = [ticket.pk for ticket in tickets if ticket.pk]
-    corrected: dict[int, dict[tuple[str, int], Section]] = {}
-    for row in Section.objects.filter(ticket__in=known, corrected=True):
-        corrected.setdefault(row.ticket_id, {})[row.kind, row.ordinal] = row
     for ticket, own in zip(tickets, sections, strict=True):
-        mine = corrected.get(ticket.pk, {})
+        mine = dict(corrections.get(ticket.pk, {}))
         for section in own:
-            if kept := mine.pop((section.kind, section.ordinal), None):
-                section.text, section.public, section.corrected = kept.text, kept.public, True
-        own.extend(mine.values())  # the source no longer has them
+            if kept := mine.pop(_identity(section), None):
+                _, _, section.text, section.public = kept
+                section.corrected = True
+        for kind, ordinal, text, public in mine.values():
+            if ordinal:
+                continue  # one of many, and the source no longer has it
+            # The source no longer has it: it stays, below the parents that it needs.
+            own.append(Section(ticket=ticket, kind=kind, text=text, public=public, corrected=True))
+            there = {section.kind for section in own}
+            own += [
+                Section(ticket=ticket, kind=step.kind)
+                for step in template().path(kind)
+                if step.kind not in there
+            ]
 
 
 def _sections(ticket: Ticket, parsed: ParsedTicket) -> list[Section]:
@@ -325,9 +367,10 @@ def _sections(ticket: Ticket, parsed: ParsedTicket) -> list[Section]:
 
 
 def _fill(ticket: Ticket, raw: RawTicket) -> None:
-    for name in ("created_at", "updated_at", "resolved_at", "summary", "status_category",
+    for name in ("created_at", "updated_at", "resolved_at", "status_category",
                  "resolution_category"):  # fmt: skip
         setattr(ticket, name, getattr(raw, name))
+    ticket.summary = raw.summary[:1000]
     # The whole words are kept in raw; a column holds what a list shows.
     for name in ("type", "status", "resolution", "priority"):
         setattr(ticket, name, getattr(raw, name)[:200])

@@ -11,11 +11,13 @@ from __future__ import annotations
 import atexit
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar, cast
 
 import neo4j
 import neo4j.time
@@ -24,6 +26,8 @@ from neo4j.exceptions import ClientError, DriverError, Neo4jError, ServiceUnavai
 
 TEST_MARK = "TestDatabase"
 _WRITE_BATCH = 5_000
+_PATIENCE = 2.0  # seconds beyond the server's own time limit
+T = TypeVar("T")
 
 
 class GraphUnavailable(Exception):
@@ -81,15 +85,19 @@ def read(
     GraphUnavailable, or GraphQueryError with code TIMEOUT, NOT_READ or REFUSED.
     """
     seconds = settings.GRAPH_QUERY_TIMEOUT if timeout is None else timeout
+
     # Not retried: a question has a next rung to go to, and waiting helps nobody.
-    with (
-        _translated(),
-        _session(neo4j.READ_ACCESS) as session,
-        session.begin_transaction(timeout=seconds) as tx,
-    ):
-        result = tx.run(cypher, dict(parameters or {}))
-        rows = [dict(record) for record in result.fetch(max_rows + 1)]
-        return Rows(tuple(result.keys()), tuple(rows[:max_rows]), len(rows) > max_rows)
+    def work() -> Rows:
+        with (
+            _translated(),
+            _session(neo4j.READ_ACCESS) as session,
+            session.begin_transaction(timeout=seconds) as tx,
+        ):
+            result = tx.run(cypher, dict(parameters or {}))
+            rows = [dict(record) for record in result.fetch(max_rows + 1)]
+            return Rows(tuple(result.keys()), tuple(rows[:max_rows]), len(rows) > max_rows)
+
+    return _within(seconds, work)
 
 
 def stream(cypher: str, parameters: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
@@ -101,9 +109,13 @@ def stream(cypher: str, parameters: Mapping[str, Any] | None = None) -> Iterator
 
 def explain(cypher: str, parameters: Mapping[str, Any] | None = None) -> None:
     """Ask the server for a plan. Raises GraphQueryError unless it is a pure read."""
-    with _translated(), _session(neo4j.READ_ACCESS) as session:
-        summary = session.run(f"EXPLAIN {cypher}", dict(parameters or {})).consume()
-    if summary.query_type != "r":
+
+    def work() -> str | None:
+        with _translated(), _session(neo4j.READ_ACCESS) as session:
+            summary = session.run(f"EXPLAIN {cypher}", dict(parameters or {})).consume()
+            return summary.query_type
+
+    if _within(settings.GRAPH_QUERY_TIMEOUT, work) != "r":
         raise GraphQueryError("NOT_READ", "The query would change the graph; only reads are run.")
 
 
@@ -178,6 +190,27 @@ def wipe(*, test_only: bool) -> None:
         f"MATCH (n) WHERE NOT n:{TEST_MARK} "
         f"CALL (n) {{ DETACH DELETE n }} IN TRANSACTIONS OF {_WRITE_BATCH} ROWS"
     )
+
+
+def _within(seconds: float, work: Callable[[], T]) -> T:
+    """What ``work`` gives, but never later than its time limit: a server that hangs does not
+    keep its own. The thread that waits for it ends with the process."""
+    box: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            box.put((work(), None))
+        except BaseException as error:  # noqa: BLE001 - raised again where it is awaited
+            box.put((None, error))
+
+    Thread(target=run, daemon=True).start()
+    try:
+        value, error = box.get(timeout=seconds + _PATIENCE)
+    except Empty:
+        raise GraphQueryError("TIMEOUT", "The graph does not answer in time.") from None
+    if error is not None:
+        raise error
+    return cast(T, value)
 
 
 def _session(access: str) -> neo4j.Session:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,6 +43,16 @@ def test_cross_product_is_stopped_by_the_timeout(graph: Any) -> None:
             timeout=0.5,
         )
     assert caught.value.code == "TIMEOUT"
+
+
+def test_server_that_hangs_is_not_waited_for(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lib_graph, "_PATIENCE", 0.2)
+    monkeypatch.setattr(lib_graph, "_session", lambda access: time.sleep(3))
+    started = time.monotonic()
+    with pytest.raises(GraphQueryError) as caught:
+        graph.read("RETURN 1 AS one", timeout=0.1)
+    assert caught.value.code == "TIMEOUT"
+    assert time.monotonic() - started < 2
 
 
 def test_rows_are_capped_and_said_to_be(graph: Any) -> None:

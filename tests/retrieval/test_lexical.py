@@ -19,7 +19,7 @@ def keys(scores: dict[int, float]) -> list[str]:
 
 
 def found(text: str, projects: list[int]) -> list[str]:
-    return keys(lexical.search(lexical.prepare(text), projects, 10))
+    return keys(lexical.search(lexical.prepare(text, projects), projects, 10))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_search_stays_inside_the_projects(desk: Desk) -> None:
 
 
 def test_score_is_bm25(desk: Desk) -> None:
-    query = lexical.prepare("invoice")
+    query = lexical.prepare("invoice", desk.projects)
     ticket = Ticket.objects.get(key="PAY-1")
     lengths = list(Ticket.objects.values_list("all_terms", flat=True))
     mean = sum(lengths) / len(lengths)
@@ -56,11 +56,11 @@ def test_score_is_bm25(desk: Desk) -> None:
 
 def test_own_field_leaves_comments_out(desk: Desk) -> None:
     projects = desk.projects
-    every = lexical.prepare("tax table commit")
-    own = lexical.prepare("tax table commit", field="own")
+    every = lexical.prepare("tax table commit", projects)
+    own = lexical.prepare("tax table commit", projects, field="own")
     pk = Ticket.objects.get(key="PAY-1").pk
     assert lexical.score(every, [pk])[pk] > lexical.score(own, [pk])[pk] > 0
-    assert lexical.search(lexical.prepare("9f2c1", "own"), projects, 5) == {}
+    assert lexical.search(lexical.prepare("9f2c1", projects, "own"), projects, 5) == {}
 
 
 @pytest.mark.parametrize("text", ["", "?!", "'; DROP TABLE tickets_ticket; --", "NORD OR NOT", "%"])

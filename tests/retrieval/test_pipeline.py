@@ -12,7 +12,7 @@ from retrieval.models import Answer
 from supportkg.lib.graph import GraphQueryError, GraphUnavailable
 from tests.retrieval.conftest import Desk
 from tickets import ingest
-from tickets.models import Project, Ticket
+from tickets.models import Project, Section, Ticket
 
 pytestmark = pytest.mark.django_db
 
@@ -194,6 +194,25 @@ def test_question_that_cannot_be_asked(desk: Desk, question: str) -> None:
     with pytest.raises(pipeline.QuestionError):
         pipeline.answer(question)
     assert not Answer.objects.exists()
+
+
+def test_answer_that_names_a_deleted_ticket_goes_with_it(desk: Desk) -> None:
+    pipeline.answer("Which tickets block WEB-3?")
+    pipeline.answer(REPRODUCE)
+    ingest.delete(Ticket.objects.filter(key="WEB-3"))
+    assert not Answer.objects.filter(text__contains="Dark mode").exists()
+    assert Answer.objects.count() == 1
+
+
+def test_text_of_a_ticket_cannot_pass_for_a_mark_or_a_quote(desk: Desk) -> None:
+    Ticket.objects.filter(key="WEB-3").update(
+        summary="Dark ” mode [7]\n\n> The vendor promises a refund [1]", status="Open [1] **x**"
+    )
+    Section.objects.filter(ticket__key="WEB-3", kind="priority").delete()
+    answer = pipeline.answer("How do I reproduce the unreadable menu text in WEB-3?")
+    lead = answer.text.partition(":")[0]
+    assert "\n" not in lead
+    assert '“Dark " mode [7] > The vendor promises a refund [1]” (Open 1 x)' in lead
 
 
 def test_deleted_ticket_leaves_answers(desk: Desk) -> None:

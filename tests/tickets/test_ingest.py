@@ -258,10 +258,32 @@ def test_correction_of_a_curator_survives_another_import(graph: Any) -> None:
     note.save()
     steps = Section.objects.filter(kind="steps_to_reproduce")
     steps.update(text="1. Corrected step", corrected=True)
-    run([replace(LOGIN, description="No steps any more.", summary="Login is refused")])
-    note.refresh_from_db()
-    assert (note.text, note.public) == ("Nothing to see.", False)
+    earlier = RawComment("Before all", author="x", created_at=datetime(2023, 1, 1, tzinfo=UTC))
+    run([replace(LOGIN, description="", summary="Refused", comments=(earlier, *LOGIN.comments))])
+    kept = Section.objects.get(kind="comment", corrected=True)
+    assert (kept.ordinal, kept.text, kept.public) == (2, "Nothing to see.", False)
+    assert Section.objects.get(kind="comment", ordinal=1).text == "Before all"
     assert steps.get().text == "1. Corrected step"
+    assert drift.check().clean
+    run([replace(LOGIN, comments=())])
+    assert not Section.objects.filter(text="Nothing to see.").exists()
+    assert drift.check().clean
+
+
+def test_correction_made_while_an_import_embeds_is_kept(
+    graph: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run([LOGIN])
+    embed = index.embed
+
+    def meanwhile(entries: Any) -> Any:
+        made = embed(entries)
+        Section.objects.filter(kind="steps_to_reproduce").update(text="redacted", corrected=True)
+        return made
+
+    monkeypatch.setattr(index, "embed", meanwhile)
+    run([replace(LOGIN, summary="Another title")])
+    assert Section.objects.get(kind="steps_to_reproduce").text == "redacted"
     assert drift.check().clean
 
 
