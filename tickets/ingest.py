@@ -24,13 +24,12 @@ from django.utils import timezone
 
 from supportkg.lib.embeddings import get_model
 
-from . import drift, index, linking
+from . import corrections, drift, index, linking
 from .importers import FileNote
 from .importers.raw import RawTicket, RowError
 from .markup import to_text
 from .models import Link, Project, Section, Ticket
 from .parsing import PARSER_VERSION, ParsedTicket, parse
-from .sections import template
 
 BATCH = 256
 SOURCE_LENGTH = 60
@@ -246,8 +245,8 @@ def _try_store(changes: Sequence[_Change], report: Report) -> bool:
     tickets = [change.ticket for change in changes]
     parsed = [parse(change.raw) for change in changes]
     sections = [_sections(*pair) for pair in zip(tickets, parsed, strict=True)]
-    corrections = _corrections(tickets)
-    _keep_corrections(tickets, sections, corrections)
+    corrected = corrections.read(tickets)
+    corrections.keep(tickets, sections, corrected)
     entries = [
         index.entry(rows, plain_text(change.raw))
         for rows, change in zip(sections, changes, strict=True)
@@ -261,7 +260,7 @@ def _try_store(changes: Sequence[_Change], report: Report) -> bool:
         change.ticket.content_hash = change.content_hash
         change.ticket.imported_at = now
     with transaction.atomic():
-        if _corrections(tickets, lock=True) != corrections:
+        if corrections.read(tickets, lock=True) != corrected:
             return False
         Ticket.objects.bulk_create(
             tickets,
@@ -302,52 +301,6 @@ def _store_sections(tickets: Sequence[Ticket], sections: Sequence[Sequence[Secti
     )
     kept = [section.pk for section in rows]
     Section.objects.filter(ticket__in=tickets).exclude(pk__in=kept).delete()
-
-
-_Corrections = dict[int, dict[tuple[object, ...], tuple[str, int, str, bool]]]
-
-
-def _corrections(tickets: Sequence[Ticket], *, lock: bool = False) -> _Corrections:
-    """What curators corrected, by ticket and identity; with ``lock`` nobody corrects more now."""
-    rows = Section.objects.filter(ticket__in=[ticket.pk for ticket in tickets if ticket.pk])
-    if lock:
-        list(rows.order_by("pk").select_for_update().values_list("pk"))
-    found: _Corrections = {}
-    for row in rows.filter(corrected=True).order_by("pk"):
-        kept = (row.kind, row.ordinal, row.text, row.public)
-        found.setdefault(row.ticket_id, {})[_identity(row)] = kept
-    return found
-
-
-def _identity(section: Section) -> tuple[object, ...]:
-    """What makes a section the same one after an import: for comments who wrote it when,
-    because others may come before it."""
-    if section.created_at and template().kinds[section.kind].many:
-        return section.kind, section.author, section.created_at
-    return section.kind, section.ordinal
-
-
-def _keep_corrections(
-    tickets: Sequence[Ticket], sections: Sequence[list[Section]], corrections: _Corrections
-) -> None:
-    """What a curator corrected stays as it is, whatever the source says now."""
-    for ticket, own in zip(tickets, sections, strict=True):
-        mine = dict(corrections.get(ticket.pk, {}))
-        for section in own:
-            if kept := mine.pop(_identity(section), None):
-                _, _, section.text, section.public = kept
-                section.corrected = True
-        for kind, ordinal, text, public in mine.values():
-            if ordinal:
-                continue  # one of many, and the source no longer has it
-            # The source no longer has it: it stays, below the parents that it needs.
-            own.append(Section(ticket=ticket, kind=kind, text=text, public=public, corrected=True))
-            there = {section.kind for section in own}
-            own += [
-                Section(ticket=ticket, kind=step.kind)
-                for step in template().path(kind)
-                if step.kind not in there
-            ]
 
 
 def _sections(ticket: Ticket, parsed: ParsedTicket) -> list[Section]:
