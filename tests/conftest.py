@@ -12,9 +12,12 @@ from pathlib import Path
 import psycopg
 import pytest
 from django.conf import settings
+from django.core.cache import cache
 from django.db import connection
+from django.test import Client
 
 from supportkg.lib import graph as lib_graph
+from tests.factories import World, make_world
 from tickets import graph as projection
 
 DATABASE_MARK = "made by the SupportKG tests; may be dropped"
@@ -64,3 +67,24 @@ def graph(_own_graph: None) -> Iterator[object]:
     """``supportkg.lib.graph`` on an empty graph that is marked as the tests' own."""
     lib_graph.wipe(test_only=True)
     yield lib_graph
+
+
+@pytest.fixture
+def world(db: None) -> World:
+    """Two projects, and people who see one of them, the other, none or both."""
+    cache.clear()  # the throttle remembers there
+    return make_world()
+
+
+@pytest.fixture
+def alice(world: World, client: Client) -> Client:
+    """A browser signed in as a member of the first project."""
+    client.force_login(world.alice)
+    return client
+
+
+@pytest.fixture
+def root(world: World, client: Client) -> Client:
+    """A browser signed in as a superuser."""
+    client.force_login(world.root)
+    return client

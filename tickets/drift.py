@@ -100,7 +100,7 @@ def write(ids: Sequence[int]) -> None:
     try:
         _write(ids)
     except graph.GraphQueryError:
-        if len(ids) == 1:
+        if len(ids) <= 1:
             raise
         write(ids[: len(ids) // 2])
         write(ids[len(ids) // 2 :])

@@ -9,18 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from retrieval.models import Answer, Citation
-from tests.factories import World, make_answer, make_ticket, make_world
-
-
-@pytest.fixture
-def world(db: None) -> World:
-    return make_world()
-
-
-@pytest.fixture
-def root(world: World, client: Client) -> Client:
-    client.force_login(world.root)
-    return client
+from tests.factories import World, make_answer, make_ticket
 
 
 @pytest.mark.parametrize("model", ["answer", "citation"])

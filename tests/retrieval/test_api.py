@@ -13,7 +13,7 @@ from django.test import Client
 
 from retrieval.api import AnswerThrottle
 from retrieval.models import Answer
-from tests.factories import World, make_answer, make_section, make_ticket, make_token, make_world
+from tests.factories import World, make_answer, make_section, make_ticket, make_token
 from tests.retrieval.conftest import Desk
 
 ANSWERS = "/api/v1/answers"
@@ -22,11 +22,6 @@ ANSWERS = "/api/v1/answers"
 @pytest.fixture(autouse=True)
 def _no_throttle_yet() -> None:
     cache.clear()
-
-
-@pytest.fixture
-def world(db: None) -> World:
-    return make_world()
 
 
 def client_of(user: Any) -> Client:

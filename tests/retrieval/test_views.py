@@ -11,21 +11,10 @@ from django.test import Client
 from retrieval import markdown
 from retrieval.models import Answer
 from supportkg.lib.graph import GraphUnavailable
-from tests.factories import World, make_answer, make_section, make_ticket, make_world
+from tests.factories import World, make_answer, make_section, make_ticket
 from tests.retrieval.conftest import Desk
 
 QUESTION = "How do I reproduce the csv upload error after the email address is changed?"
-
-
-@pytest.fixture
-def world(db: None) -> World:
-    return make_world()
-
-
-@pytest.fixture
-def alice(world: World, client: Client) -> Client:
-    client.force_login(world.alice)
-    return client
 
 
 def words(html: str) -> str:

@@ -21,7 +21,6 @@ from tests.factories import (
     make_similar,
     make_ticket,
     make_user,
-    make_world,
 )
 from tickets import drift, ingest, tasks
 from tickets.importers.raw import RawTicket
@@ -33,17 +32,6 @@ TICKETS = [
     ),
     RawTicket(key="WEB-2", project="WEB", summary="Upload of a file fails now", description="Hm."),
 ]
-
-
-@pytest.fixture
-def world(db: None) -> World:
-    return make_world()
-
-
-@pytest.fixture
-def root(world: World, client: Client) -> Client:
-    client.force_login(world.root)
-    return client
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.core.cache import cache
 from django.core.management import call_command
 from django.test import Client
 
@@ -19,18 +18,11 @@ from tests.factories import (
     make_similar,
     make_ticket,
     make_token,
-    make_world,
 )
 from tickets.api import ReadThrottle
 from tickets.models import Ticket
 
 LIST = "/api/v1/tickets"
-
-
-@pytest.fixture
-def world(db: None) -> World:
-    cache.clear()  # the throttle remembers there
-    return make_world()
 
 
 @pytest.fixture

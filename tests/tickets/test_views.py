@@ -14,21 +14,9 @@ from tests.factories import (
     make_section,
     make_similar,
     make_ticket,
-    make_world,
 )
 
 LIST = "/tickets/"
-
-
-@pytest.fixture
-def world(db: None) -> World:
-    return make_world()
-
-
-@pytest.fixture
-def alice(world: World, client: Client) -> Client:
-    client.force_login(world.alice)
-    return client
 
 
 def page(client: Client, path: str, **query: Any) -> str:
