@@ -19,7 +19,7 @@ from django.db import connection
 from django.db.models import Avg, Count
 
 from tickets.models import Ticket
-from tickets.terms import terms
+from tickets.text.terms import terms
 
 K1 = 1.2
 B = 0.75

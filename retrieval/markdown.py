@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from tickets import prose
+from tickets.text import prose
 
 from .models import Citation
 

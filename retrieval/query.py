@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 import yaml
 
-from tickets.markup import to_text
 from tickets.sections import SIMILAR_TO, template
+from tickets.text.markup import to_text
 
 MAX_QUESTION = 20_000
 MAX_PHRASE = 500

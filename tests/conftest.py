@@ -18,7 +18,7 @@ from django.test import Client
 
 from supportkg.lib import graph as lib_graph
 from tests.factories import World, make_world
-from tickets import graph as projection
+from tickets import projection
 
 DATABASE_MARK = "made by the SupportKG tests; may be dropped"
 DATA = Path(__file__).parent / "data"

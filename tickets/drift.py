@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from supportkg.lib import graph
 
-from . import graph as projection
+from . import projection
 from .models import Ticket
 from .sections import ROOT_LABEL, SECTION_LABEL, template
 

@@ -22,7 +22,7 @@ from supportkg.lib import embeddings
 
 from .models import Chunk, Posting, Section, Ticket
 from .sections import template
-from .terms import terms
+from .text.terms import terms
 
 # Part of the content hash: raise it when chunks or terms are made differently.
 INDEX_VERSION = 1

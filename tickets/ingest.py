@@ -27,9 +27,9 @@ from supportkg.lib.embeddings import get_model
 from . import corrections, drift, index, linking
 from .importers import FileNote
 from .importers.raw import RawTicket, RowError
-from .markup import to_text
 from .models import Link, Project, Section, Ticket
 from .parsing import PARSER_VERSION, ParsedTicket, parse
+from .text.markup import to_text
 
 BATCH = 256
 SOURCE_LENGTH = 60

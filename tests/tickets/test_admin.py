@@ -134,7 +134,7 @@ def test_edit_without_broker_and_graph_is_kept_and_said(
 
     section = Section.objects.get(ticket__key="WEB-1", kind="description")
     with monkeypatch.context() as patch:
-        patch.setattr("tickets.graph.write", gone)
+        patch.setattr("tickets.projection.write", gone)
         html = edit(root, section, "Disk full.")
     assert "manage.py sync_graph" in html
     section.refresh_from_db()
@@ -204,7 +204,7 @@ def test_tickets_deleted_without_graph_are_hidden_and_finished_later(
     pks = list(Ticket.objects.values_list("pk", flat=True))
     data = {"action": "delete_selected", "_selected_action": pks, "post": "yes"}
     with monkeypatch.context() as patch:
-        patch.setattr("tickets.graph.delete", gone)
+        patch.setattr("tickets.projection.delete", gone)
         html = root.post(changelist("ticket"), data, follow=True).content.decode()
     assert "finishes the removal" in html
     assert "WEB-" not in html

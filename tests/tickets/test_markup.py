@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickets.markup import to_text, wiki_to_text
+from tickets.text.markup import to_text, wiki_to_text
 
 CODE = "  if (a && b) { *x* = [c|d] } // &lt; \\\\ h1. !i.png!\n\n\n|a| {{b}} # c"
 

@@ -13,8 +13,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tickets import headings, markup, parsing, sections
+from tickets import parsing, sections
 from tickets.importers.raw import RawComment, RawLink, RawTicket
+from tickets.parsing import headings
+from tickets.text import markup
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RAW = RawTicket(key="ENT-1", project="ENT", summary="Login fails", reporter="ann")

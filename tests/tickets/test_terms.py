@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tickets.terms import MAX_TERM, terms
+from tickets.text.terms import MAX_TERM, terms
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from tickets.headings import normalize
 from tickets.importers import states
 from tickets.importers.glance import Glance, Heading, Record, read_heading, records
 from tickets.importers.raw import FileError, RawComment, RawTicket, RowError
 from tickets.importers.source import BadRowError, Row, Source
+from tickets.parsing.headings import normalize
 from tickets.sections import template
 
 # Row counts at which known exporters stop: Jira and ServiceNow.

@@ -6,8 +6,8 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from tickets import prose
 from tickets.models import Section
+from tickets.text import prose
 
 register = template.Library()
 

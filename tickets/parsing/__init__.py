@@ -13,8 +13,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tickets import headings, markup, sections, solutions
+from tickets import sections
 from tickets.importers.raw import RawComment, RawTicket
+from tickets.text import markup
+
+from . import headings, solutions
 
 # Part of the content hash: a change of the rules parses every ticket again.
 PARSER_VERSION = 2

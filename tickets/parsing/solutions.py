@@ -12,8 +12,9 @@ import re
 from datetime import timedelta
 from typing import NamedTuple
 
-from tickets import blocks, headings
 from tickets.importers.raw import RawComment, RawTicket
+
+from . import blocks, headings
 
 
 class Finding(NamedTuple):

@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 
-from tickets import blocks, sections
+from tickets import sections
+
+from . import blocks
 
 # Nobody writes a longer heading, and the bound keeps every regex below cheap.
 _MAX_HEAD = 120

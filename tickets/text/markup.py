@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tickets.html_text import fence, html_to_text, squeeze, unescape, unix_lines
+from tickets.text.html import fence, html_to_text, squeeze, unescape, unix_lines
 
 _VERBATIM = re.compile(r"(?<!\\)\{(code|noformat|html)(?::([^{}\n]{0,200}))?\}", re.IGNORECASE)
 _CLOSE = {
