@@ -310,7 +310,7 @@ def _sections(ticket: Ticket, parsed: ParsedTicket) -> list[Section]:
             kind=section.kind,
             ordinal=section.ordinal,
             text=section.text,
-            author=section.author[:255],
+            author=str(section.author)[:255],
             role=section.role,
             public=section.public,
             created_at=section.created_at,
@@ -328,7 +328,7 @@ def _fill(ticket: Ticket, raw: RawTicket) -> None:
     for name in ("type", "status", "resolution", "priority"):
         setattr(ticket, name, getattr(raw, name)[:200])
     for name in ("external_id", "reporter", "assignee"):
-        setattr(ticket, name, getattr(raw, name)[:255])
+        setattr(ticket, name, str(getattr(raw, name))[:255])
     ticket.labels = list(raw.labels)
     ticket.components = list(raw.components)
     ticket.raw = raw.to_json()

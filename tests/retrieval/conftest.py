@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from tickets import ingest
-from tickets.importers.raw import RawComment, RawLink, RawTicket
+from tickets.importers.raw import PersonRef, RawComment, RawLink, RawTicket
 from tickets.models import Project
 
 _SOLVED: dict[str, Any] = {
@@ -17,7 +17,7 @@ _SOLVED: dict[str, Any] = {
     "status_category": "solved",
     "resolution": "Fixed",
     "resolution_category": "fixed",
-    "reporter": "anna",
+    "reporter": PersonRef(name="anna"),
 }
 TICKETS = [
     RawTicket(
@@ -31,12 +31,16 @@ TICKETS = [
         ),
         priority="Major",
         comments=(
-            RawComment("We saw this in three shops.", author="anna", role="customer"),
+            RawComment(
+                "We saw this in three shops.", author=PersonRef(name="anna"), role="customer"
+            ),
             RawComment(
                 "Fixed by refreshing the address cache before the upload, pull request 88.",
-                author="devi",
+                author=PersonRef(name="devi"),
             ),
-            RawComment("Customer Meyer threatens to leave.", author="devi", public=False),
+            RawComment(
+                "Customer Meyer threatens to leave.", author=PersonRef(name="devi"), public=False
+            ),
         ),
         **_SOLVED,
     ),
@@ -68,7 +72,9 @@ TICKETS = [
         project="PAY",
         summary="Invoice shows the wrong tax rate for Switzerland",
         description="Steps to reproduce: order to Basel and open the invoice",
-        comments=(RawComment("Fixed in the tax table, commit 9f2c1.", author="devi"),),
+        comments=(
+            RawComment("Fixed in the tax table, commit 9f2c1.", author=PersonRef(name="devi")),
+        ),
         **_SOLVED,
     ),
     RawTicket(

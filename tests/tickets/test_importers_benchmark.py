@@ -85,13 +85,13 @@ def test_read_jira_excerpt(tmp_path: Path) -> None:
     assert ticket.summary == "The basket"
     assert ticket.description == "h3. Steps\r\n# add"
     assert ticket.description_format == "wiki"
-    assert (ticket.environment, ticket.priority, ticket.assignee) == ("", "", "")
+    assert (ticket.environment, ticket.priority, ticket.assignee.name) == ("", "", "")
     assert ticket.labels == ("x",)
     assert ticket.components == ("Basket",)
     assert ticket.created_at == datetime(2013, 2, 13, 19, 21, 36, tzinfo=UTC)
     assert ticket.resolved_at is None
     assert (ticket.status_category, ticket.resolution_category) == ("closed", "wontfix")
-    assert [(c.role, c.author, c.body_format) for c in ticket.comments] == [
+    assert [(c.role, c.author.name, c.body_format) for c in ticket.comments] == [
         ("customer", "ann", "wiki"),
         ("agent", "", "wiki"),
     ]

@@ -56,7 +56,7 @@ def test_read_every_value_of_a_repeated_heading(first: RawTicket) -> None:
 
 
 def test_read_comments_at_the_first_two_semicolons(first: RawTicket) -> None:
-    assert [(c.author, c.role, c.body) for c in first.comments] == [
+    assert [(c.author.name, c.role, c.body) for c in first.comments] == [
         ("bob", "agent", "first; with; semicolons"),
         ("ann", "customer", "second"),
         ("bob", "agent", "third"),

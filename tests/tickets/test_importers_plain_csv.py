@@ -31,7 +31,7 @@ def test_read_usual_headings_without_mapping(tmp_path: Path) -> None:
     assert (ticket.description, ticket.description_format) == ("It burns", "plain")
     assert ticket.status_category == "pending"
     assert ticket.labels == ("a", "b", "c")
-    assert ticket.reporter == "ann"
+    assert ticket.reporter.name == "ann"
     assert ticket.created_at == datetime(2025, 6, 21, 16, 14, tzinfo=UTC)
     assert ticket.custom == {"Channel": "galaxy"}
 
@@ -143,7 +143,7 @@ def test_read_comments_from_a_json_array(tmp_path: Path) -> None:
         ' {""author"": ""bob"", ""public"": false, ""body"": ""psst""}]"'
     )
     ticket = tickets(rows(tmp_path, f"id,summary,reporter,comments\n1,s,ann,{array}\n"))[0]
-    assert [(c.author, c.role, c.public, c.body) for c in ticket.comments] == [
+    assert [(c.author.name, c.role, c.public, c.body) for c in ticket.comments] == [
         ("ann", "customer", True, "hi"),
         ("bob", "agent", False, "psst"),
     ]

@@ -16,7 +16,7 @@ from supportkg.lib.graph import GraphUnavailable
 from tests.conftest import DEMO_TICKETS
 from tickets import drift, index, ingest
 from tickets.importers import read
-from tickets.importers.raw import RawComment, RawLink, RawTicket, RowError
+from tickets.importers.raw import PersonRef, RawComment, RawLink, RawTicket, RowError
 from tickets.models import Chunk, Link, Posting, Project, Section, SimilarLink, Ticket
 
 pytestmark = pytest.mark.django_db
@@ -35,24 +35,33 @@ LOGIN = RawTicket(
     resolution_category="fixed",
     priority="High",
     components=("Auth",),
-    reporter="anna",
+    reporter=PersonRef(name="anna"),
     created_at=datetime(2024, 1, 1, tzinfo=UTC),
     updated_at=datetime(2024, 1, 3, tzinfo=UTC),
     resolved_at=datetime(2024, 1, 3, tzinfo=UTC),
     comments=(
-        RawComment("Same as AC-2?", author="bert", created_at=datetime(2024, 1, 2, tzinfo=UTC)),
+        RawComment(
+            "Same as AC-2?",
+            author=PersonRef(name="bert"),
+            created_at=datetime(2024, 1, 2, tzinfo=UTC),
+        ),
         RawComment(
             "Fixed by clearing the token cache, see pull request 12.",
-            author="bert",
+            author=PersonRef(name="bert"),
             created_at=datetime(2024, 1, 3, tzinfo=UTC),
         ),
     ),
     links=(RawLink("BLOCKS", "AC-1", "AC-3", "blocks"),),
 )
 LOGIN_AGAIN = RawTicket(
-    key="AC-2", project="AC", summary="Login fails after password was changed", reporter="carl"
+    key="AC-2",
+    project="AC",
+    summary="Login fails after password was changed",
+    reporter=PersonRef(name="carl"),
 )
-EXPORT = RawTicket(key="AC-3", project="AC", summary="Export to PDF is empty", reporter="anna")
+EXPORT = RawTicket(
+    key="AC-3", project="AC", summary="Export to PDF is empty", reporter=PersonRef(name="anna")
+)
 
 
 def sample(count: int) -> list[RawTicket]:
@@ -258,7 +267,9 @@ def test_correction_of_a_curator_survives_another_import(graph: Any) -> None:
     note.save()
     steps = Section.objects.filter(kind="steps_to_reproduce")
     steps.update(text="1. Corrected step", corrected=True)
-    earlier = RawComment("Before all", author="x", created_at=datetime(2023, 1, 1, tzinfo=UTC))
+    earlier = RawComment(
+        "Before all", author=PersonRef(name="x"), created_at=datetime(2023, 1, 1, tzinfo=UTC)
+    )
     run([replace(LOGIN, description="", summary="Refused", comments=(earlier, *LOGIN.comments))])
     kept = Section.objects.get(kind="comment", corrected=True)
     assert (kept.ordinal, kept.text, kept.public) == (2, "Nothing to see.", False)

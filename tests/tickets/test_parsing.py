@@ -14,12 +14,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tickets import parsing, sections
-from tickets.importers.raw import RawComment, RawLink, RawTicket
+from tickets.importers.raw import PersonRef, RawComment, RawLink, RawTicket
 from tickets.parsing import headings
 from tickets.text import markup
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-RAW = RawTicket(key="ENT-1", project="ENT", summary="Login fails", reporter="ann")
+RAW = RawTicket(key="ENT-1", project="ENT", summary="Login fails", reporter=PersonRef(name="ann"))
 
 
 def told(raw: RawTicket) -> dict[str, str]:
@@ -43,7 +43,11 @@ def fixed(*comments: RawComment, **values: Any) -> RawTicket:
 
 
 def said(body: str, hours: int = -1, **values: Any) -> RawComment:
-    values = {"author": "dev", "created_at": NOON + timedelta(hours=hours), **values}
+    values = {
+        "author": PersonRef(name="dev"),
+        "created_at": NOON + timedelta(hours=hours),
+        **values,
+    }
     return RawComment(body, **values)
 
 
@@ -236,12 +240,21 @@ def test_parse_fields_and_containers_in_template_order() -> None:
 
 def test_parse_comments_keep_author_role_time_visibility() -> None:
     raw = replace(
-        RAW, comments=(said("a"), said("  "), said("b", public=False, role="ai", author="bot"))
+        RAW,
+        comments=(
+            said("a"),
+            said("  "),
+            said("b", public=False, role="ai", author=PersonRef(name="bot")),
+        ),
     )
     found = [s for s in parsing.parse(raw).sections if s.kind == "comment"]
     assert found == [
-        parsing.ParsedSection("comment", "a", 1, "dev", "agent", True, said("a").created_at),
-        parsing.ParsedSection("comment", "b", 2, "bot", "ai", False, said("b").created_at),
+        parsing.ParsedSection(
+            "comment", "a", 1, PersonRef(name="dev"), "agent", True, said("a").created_at
+        ),
+        parsing.ParsedSection(
+            "comment", "b", 2, PersonRef(name="bot"), "ai", False, said("b").created_at
+        ),
     ]
 
 
@@ -297,8 +310,13 @@ def test_parse_fix_solution_last_before_resolution_and_not_the_port() -> None:
 
 
 def test_parse_fix_solution_reporter_must_name_the_change() -> None:
-    assert "fix_solution" not in told(fixed(said("It has been fixed for me", author="ann")))
-    assert told(fixed(said(f"PR {PULL}", author="ann")))["fix_solution"] == f"PR {PULL}"
+    assert "fix_solution" not in told(
+        fixed(said("It has been fixed for me", author=PersonRef(name="ann")))
+    )
+    assert (
+        told(fixed(said(f"PR {PULL}", author=PersonRef(name="ann"))))["fix_solution"]
+        == f"PR {PULL}"
+    )
 
 
 def test_parse_fix_solution_accepted_answer_wins() -> None:

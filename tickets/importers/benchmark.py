@@ -13,7 +13,7 @@ from typing import Any
 
 from tickets.importers import links, states
 from tickets.importers.glance import Glance, json_lines
-from tickets.importers.raw import RawComment, RawLink, RawTicket, RowError, TextFormat
+from tickets.importers.raw import PersonRef, RawComment, RawLink, RawTicket, RowError, TextFormat
 from tickets.importers.source import BadRowError, Row, Source
 
 # Only an excerpt of a Jira has this key, and Jira's texts are wiki markup.
@@ -69,8 +69,8 @@ def _ticket(source: Source, record: dict[str, Any]) -> RawTicket:
         components=source.words(record.get("components"), "components"),
         affects_versions=source.words(record.get("affects_versions"), "affects_versions"),
         fix_versions=source.words(record.get("fix_versions"), "fix_versions"),
-        reporter=text("reporter"),
-        assignee=text("assignee"),
+        reporter=PersonRef(name=text("reporter")),
+        assignee=PersonRef(name=text("assignee")),
         created_at=source.time(record.get("created"), "created", must=True),
         updated_at=source.time(record.get("updated"), "updated"),
         resolved_at=source.time(record.get("resolved"), "resolved"),
@@ -90,7 +90,7 @@ def _comment(
     by_reporter = record.get("by_reporter", bool(author) and author == reporter)
     return RawComment(
         body=source.text(record.get("body"), "comments.body"),
-        author=author,
+        author=PersonRef(name=author),
         role="customer" if by_reporter else "agent",
         created_at=source.time(record.get("created"), "comments.created"),
         external_id=source.text(record.get("id"), "comments.id"),

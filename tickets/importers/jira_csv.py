@@ -14,7 +14,7 @@ from typing import Any
 
 from tickets.importers import links, states, times
 from tickets.importers.glance import Glance, Heading, Record, read_heading, records
-from tickets.importers.raw import FileError, RawComment, RawLink, RawTicket, RowError
+from tickets.importers.raw import FileError, PersonRef, RawComment, RawLink, RawTicket, RowError
 from tickets.importers.source import BadRowError, Row, Source
 
 # Jira's user interface gives no more rows than this.
@@ -142,8 +142,8 @@ def _ticket(source: Source, heading: Heading, record: Record, keys: dict[str, st
         fix_versions=source.words(
             record.all("fix version/s") + record.all("fix versions"), "Fix Version/s"
         ),
-        reporter=text("reporter"),
-        assignee=text("assignee"),
+        reporter=PersonRef(name=text("reporter")),
+        assignee=PersonRef(name=text("assignee")),
         created_at=source.time(record.one("created"), "Created", must=True),
         updated_at=source.time(record.one("updated"), "Updated"),
         resolved_at=source.time(record.one("resolved"), "Resolved"),
@@ -168,7 +168,7 @@ def _comment(source: Source, cell: str, reporter: set[str], public: bool) -> Raw
     author, body = rest
     return RawComment(
         body=body,
-        author=author,
+        author=PersonRef(name=author),
         role="customer" if author in reporter else "agent",
         created_at=source.time(date, "Comment"),
         public=public,

@@ -15,7 +15,15 @@ from typing import Any
 
 from tickets.importers import links, states
 from tickets.importers.glance import Glance, json_lines
-from tickets.importers.raw import FileError, RawComment, RawLink, RawTicket, Role, RowError
+from tickets.importers.raw import (
+    FileError,
+    PersonRef,
+    RawComment,
+    RawLink,
+    RawTicket,
+    Role,
+    RowError,
+)
 from tickets.importers.source import BadRowError, Row, Source
 
 _DECODER = json.JSONDecoder()
@@ -144,8 +152,8 @@ def _ticket(source: Source, issue: dict[str, Any], names: dict[str, str]) -> Raw
         components=_name_list(source, fields, "components"),
         affects_versions=_name_list(source, fields, "versions"),
         fix_versions=_name_list(source, fields, "fixVersions"),
-        reporter=_shown(source, fields.get("reporter")),
-        assignee=_shown(source, fields.get("assignee")),
+        reporter=PersonRef(name=_shown(source, fields.get("reporter"))),
+        assignee=PersonRef(name=_shown(source, fields.get("assignee"))),
         created_at=source.time(fields.get("created"), "created", must=True),
         updated_at=source.time(fields.get("updated"), "updated"),
         resolved_at=source.time(fields.get("resolutiondate"), "resolutiondate"),
@@ -159,7 +167,7 @@ def _comment(source: Source, comment: dict[str, Any], reporter: Any) -> RawComme
     author = comment.get("author")
     return RawComment(
         body=_text(source, comment, "body"),
-        author=_shown(source, author),
+        author=PersonRef(name=_shown(source, author)),
         role=_role(author, reporter),
         created_at=source.time(comment.get("created"), "comment.created"),
         external_id=source.text(comment.get("id"), "comment.id"),

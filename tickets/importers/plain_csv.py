@@ -15,7 +15,7 @@ from typing import Any
 
 from tickets.importers import states
 from tickets.importers.glance import Glance, Heading, Record, read_heading, records
-from tickets.importers.raw import FileError, RawComment, RawTicket, RowError
+from tickets.importers.raw import FileError, PersonRef, RawComment, RawTicket, RowError
 from tickets.importers.source import BadRowError, Row, Source
 from tickets.parsing.headings import normalize
 from tickets.sections import template
@@ -144,8 +144,8 @@ def _ticket(source: Source, heading: Heading, columns: dict[str, str], record: R
         components=words("components"),
         affects_versions=words("affects_versions"),
         fix_versions=words("fix_versions"),
-        reporter=text("reporter"),
-        assignee=text("assignee"),
+        reporter=PersonRef(name=text("reporter")),
+        assignee=PersonRef(name=text("assignee")),
         created_at=source.time(text("created"), _shown(heading, columns.get("created")), must=True),
         updated_at=source.time(text("updated"), _shown(heading, columns.get("updated"))),
         resolved_at=source.time(text("resolved"), _shown(heading, columns.get("resolved"))),
@@ -173,7 +173,7 @@ def _comments(
             author = source.text(value.get("author"), "comments")
             yield RawComment(
                 body=source.text(value.get("body"), "comments"),
-                author=author,
+                author=PersonRef(name=author),
                 role="customer" if author and author == reporter else "agent",
                 created_at=source.time(value.get("created_at"), "comments"),
                 public=value.get("public") is not False,

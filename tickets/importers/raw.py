@@ -14,21 +14,49 @@ from datetime import datetime
 from typing import Any, Literal
 
 TextFormat = Literal["plain", "wiki", "markdown", "html"]
+Form = Literal["ticket", "article"]
+PersonKind = Literal["", "customer", "agent", "bot"]
 Role = Literal["customer", "agent", "ai", "system"]
 StatusCategory = Literal["open", "pending", "solved", "closed"]
 ResolutionCategory = Literal["", "fixed", "duplicate", "wontfix", "cannot_reproduce", "other"]
 
 
 @dataclass(frozen=True)
+class PersonRef:
+    """Somebody as the source names them; ``external_id`` is empty where it has no ids.
+
+    Nobody has neither; ``kind`` is empty where the source does not say.
+    """
+
+    external_id: str = ""
+    name: str = ""
+    email: str = ""
+    kind: PersonKind = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.external_id or self.name)
+
+    def __str__(self) -> str:
+        return self.name or self.external_id
+
+
+NOBODY = PersonRef()
+
+
+@dataclass(frozen=True)
 class RawComment:
-    """One contribution to the thread; ``accepted`` marks the answer the asker took."""
+    """One contribution to the thread; ``accepted`` marks the answer the asker took.
+
+    ``level`` names the restriction that the source puts on it, such as a role.
+    """
 
     body: str
-    author: str = ""
+    author: PersonRef = NOBODY
     role: Role = "agent"
     created_at: datetime | None = None
     external_id: str = ""
     public: bool = True
+    level: str = ""
     body_format: TextFormat = "plain"
     accepted: bool = False
 
@@ -45,11 +73,16 @@ class RawLink:
 
 @dataclass(frozen=True)
 class RawTicket:
-    """One ticket. ``line`` is where it began in the file, counted from 1."""
+    """One ticket or article. ``line`` is where it began in the file, counted from 1.
+
+    ``security_level`` names the restriction that the source puts on all of it;
+    ``old_keys`` are those it had before it was moved.
+    """
 
     key: str
     project: str
     summary: str
+    form: Form = "ticket"
     description: str = ""
     description_format: TextFormat = "plain"
     external_id: str = ""
@@ -64,8 +97,10 @@ class RawTicket:
     components: tuple[str, ...] = ()
     affects_versions: tuple[str, ...] = ()
     fix_versions: tuple[str, ...] = ()
-    reporter: str = ""
-    assignee: str = ""
+    reporter: PersonRef = NOBODY
+    assignee: PersonRef = NOBODY
+    security_level: str = ""
+    old_keys: tuple[str, ...] = ()
     created_at: datetime | None = None
     updated_at: datetime | None = None
     resolved_at: datetime | None = None
@@ -88,11 +123,11 @@ class RawTicket:
         values = dict(data)
         for name in ("created_at", "updated_at", "resolved_at"):
             values[name] = _time(values[name])
-        for name in ("labels", "components", "affects_versions", "fix_versions"):
+        for name in ("labels", "components", "affects_versions", "fix_versions", "old_keys"):
             values[name] = tuple(values[name])
-        values["comments"] = tuple(
-            RawComment(**{**c, "created_at": _time(c["created_at"])}) for c in values["comments"]
-        )
+        for name in ("reporter", "assignee"):
+            values[name] = PersonRef(**values[name])
+        values["comments"] = tuple(_comment(c) for c in values["comments"])
         values["links"] = tuple(RawLink(**link) for link in values["links"])
         return cls(**values)
 
@@ -115,12 +150,17 @@ class FileError(ValueError):
     """The file as a whole cannot be read; the message says why and what to do."""
 
 
+def _comment(data: dict[str, Any]) -> RawComment:
+    author = PersonRef(**data["author"])
+    return RawComment(**{**data, "author": author, "created_at": _time(data["created_at"])})
+
+
 def _time(value: str | None) -> datetime | None:
     return datetime.fromisoformat(value) if value else None
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, RawComment | RawLink):
+    if isinstance(value, RawComment | RawLink | PersonRef):
         return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}

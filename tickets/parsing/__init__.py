@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tickets import sections
-from tickets.importers.raw import RawComment, RawTicket
+from tickets.importers.raw import NOBODY, PersonRef, RawComment, RawTicket
 from tickets.text import markup
 
 from . import headings, solutions
@@ -32,15 +32,21 @@ _KEY = re.compile(r"(?<![\w-])[A-Z][A-Z0-9_]{1,19}-[1-9]\d{0,8}(?![\w]|-\w|\.\d)
 
 @dataclass(frozen=True)
 class ParsedSection:
-    """One node of layer one; ``ordinal`` counts from 1 where the kind is ``many``, else 0."""
+    """One node of layer one; ``ordinal`` counts from 1 where the kind is ``many``, else 0.
+
+    ``name`` is the source's id of a comment; ``level`` the restriction on the
+    comment that it was found in.
+    """
 
     kind: str
     text: str
     ordinal: int = 0
-    author: str = ""
+    author: PersonRef = NOBODY
     role: str = ""
     public: bool = True
     created_at: datetime | None = None
+    name: str = ""
+    level: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,8 @@ def _said(kind: str, text: str, comment: RawComment) -> ParsedSection:
         role=comment.role,
         public=comment.public,
         created_at=comment.created_at,
+        name=comment.external_id if kind == "comment" else "",
+        level=comment.level,
     )
 
 
